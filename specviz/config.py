@@ -1,0 +1,126 @@
+"""The parameters of a run: frozen, checked once, refused in one sentence."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Method = Literal["plain", "draft", "medusa"]
+Rule = Literal["greedy", "rejection", "match", "typical"]
+METHODS: tuple[str, ...] = get_args(Method)
+RULES: tuple[str, ...] = get_args(Rule)
+LOSSLESS: tuple[str, ...] = ("greedy", "rejection", "match")  # rules that leave the target's distribution as it is
+
+LARGEST_TREE = 256  # candidates in one step
+DEEPEST_TREE = 32
+LONGEST_RUN = 4096  # tokens
+LONGEST_PROMPT = 200_000  # characters
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How to decode. Raises ValueError with one sentence when a value, or a combination of values, makes no sense.
+
+    `k` is the length of a draft chain. `tree` replaces the chain: "4x2x1" is a full tree with 4, 2 and 1 children a node by depth
+    (a sequence of integers means the same), "sparse:24" the calibrated Medusa tree of 24 candidates; None is the method's default:
+    a chain of `k` for a draft, the calibrated tree for Medusa.
+    """
+
+    method: Method = "draft"
+    rule: Rule = "rejection"
+    k: int = 5
+    tree: str | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    epsilon: float = 0.09
+    delta: float = 0.3
+    max_new_tokens: int = 64
+    seed: int = 0
+    chat: bool = True
+
+    def __post_init__(self) -> None:
+        _one_of("method", self.method, METHODS)
+        _one_of("rule", self.rule, RULES)
+        _integer("k", self.k, 1 if self.method == "draft" else 0, DEEPEST_TREE)
+        _real("temperature", self.temperature, 0, 10)
+        _integer("top_k", self.top_k, 0, 2**31 - 1)
+        _real("top_p", self.top_p, 0, 1)
+        _real("repetition_penalty", self.repetition_penalty, 0, 10)
+        _real("epsilon", self.epsilon, 0, 1)
+        _real("delta", self.delta, 0, 10)
+        _integer("max_new_tokens", self.max_new_tokens, 1, LONGEST_RUN)
+        _integer("seed", self.seed, 0, 2**63 - 1)
+        if self.top_p == 0 or self.repetition_penalty == 0:
+            raise ValueError("top_p and repetition_penalty must be above 0.")
+        if not isinstance(self.chat, bool):
+            raise ValueError(f"chat must be true or false, not {self.chat!r}.")
+        if self.method == "plain" and self.rule == "typical":
+            raise ValueError("Typical acceptance judges candidates, and plain decoding proposes none; choose another method or rule.")
+        object.__setattr__(self, "tree", _tree(self.tree, self.method))
+
+    @property
+    def greedy(self) -> bool:
+        """Whether only the argmax decides: the greedy rule, or any rule at temperature 0."""
+        return self.temperature == 0 or self.rule == "greedy"
+
+    @property
+    def shown_temperature(self) -> float:
+        """The temperature at which p and q are recorded: the run's own, or 1 where it is 0."""
+        return self.temperature or 1.0
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the text is distributed as the target's own. Typical acceptance changes it, except at temperature 0."""
+        return self.rule in LOSSLESS or self.temperature == 0
+
+    @property
+    def widths(self) -> tuple[int, ...] | None:
+        """Children a node by depth, where `tree` is a full tree."""
+        return tuple(int(width) for width in self.tree.split("x")) if self.tree and ":" not in self.tree else None
+
+    @property
+    def sparse_size(self) -> int | None:
+        """The number of candidates, where `tree` is a calibrated one."""
+        return int(self.tree.split(":")[1]) if self.tree and ":" in self.tree else None
+
+
+def tree_size(widths: Sequence[int]) -> int:
+    """Candidates of a full tree: Σ_d Π_{i≤d} widths_i (the root is not one)."""
+    return sum(math.prod(widths[: depth + 1]) for depth in range(len(widths)))
+
+
+def _tree(tree: object, method: str) -> str | None:
+    if tree is None or tree == "":
+        return None
+    text = "x".join(str(width) for width in tree) if isinstance(tree, (list, tuple)) else str(tree)
+    if not re.fullmatch(r"[0-9]{1,4}(x[0-9]{1,4})*|sparse:[0-9]{1,4}", text):
+        raise ValueError(f"A tree is written like 4x2x1 or sparse:24, not {text[:40]!r}.")
+    if method == "plain":
+        raise ValueError("Plain decoding proposes nothing, so it takes no tree.")
+    if text.startswith("sparse:"):
+        if method != "medusa":
+            raise ValueError("A sparse tree is built from the calibration of Medusa heads; for a draft write the widths, like 3x2x1.")
+        _integer("the size of a sparse tree", int(text[7:]), 1, LARGEST_TREE)
+        return text
+    widths = [int(width) for width in text.split("x")]
+    if 0 in widths or len(widths) > DEEPEST_TREE or tree_size(widths) > LARGEST_TREE:
+        raise ValueError(f"The tree {text} must have 1 to {LARGEST_TREE} candidates and at most {DEEPEST_TREE} levels.")
+    return text
+
+
+def _one_of(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"The {name} {str(value)[:40]!r} is unknown; choose one of {', '.join(choices)}.")
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {str(value)[:40]}.")
+
+
+def _real(name: str, value: object, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError(f"{name} must be a number from {low} to {high}, not {str(value)[:40]}.")

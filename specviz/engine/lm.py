@@ -1,0 +1,108 @@
+"""What the decode loop knows of a model, and nothing more.
+
+`forward` is the one operation: a few tokens, arranged as a tree, on top of a cache. A chain is a tree with one path, a prefill is a
+chain, plain decoding is a tree of one node. `keep` afterwards leaves in the cache only the rows of the path that was accepted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from specviz.engine.costs import ModelShape
+from specviz.trace import ModelInfo
+
+
+@dataclass(frozen=True)
+class Output:
+    """Result of a pass: one row a token. `hidden` is the last hidden state after the final norm, which the LM head reads."""
+
+    logits: Float[Tensor, "n V"]
+    hidden: Float[Tensor, "n d"]
+
+
+class Cache(Protocol):
+    """Keys and values of one conversation. Never shared between runs."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in the cache."""
+        ...
+
+    def keep(self, start: int, rows: Sequence[int]) -> None:
+        """Leave the first `start` tokens and, behind them, tokens start + rows[0], start + rows[1], …; drop all others."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A causal language model that can score a tree of tokens. Weights only: all state of a run lives in its `Cache`."""
+
+    info: ModelInfo
+    shape: ModelShape
+    engine: str  # "hf": what runs the pass, shown on the page
+    vocab_size: int  # V
+    max_context: int
+    device: torch.device
+    dtype: torch.dtype
+
+    def new_cache(self) -> Cache:
+        """An empty cache."""
+        ...
+
+    def forward(self, cache: Cache, tokens: Int[Tensor, "n"], depths: Int[Tensor, "n"], mask: Bool[Tensor, "n n"]) -> Output:
+        """Score `tokens` on top of `cache`, and append their keys and values to it.
+
+        Token i stands at position cache.length + depths[i] and attends to the whole cache and to the tokens j with mask[i, j].
+        """
+        ...
+
+    def prefill(self, cache: Cache, tokens: Int[Tensor, "n"]) -> Float[Tensor, "d"]:
+        """Append a chain of `tokens` to the cache; returns the hidden state of the last one (no logits are computed)."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """The part of a transformers tokenizer that the engine uses."""
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Text to token ids."""
+        ...
+
+    def decode(self, token_ids: list[int]) -> str:
+        """Token ids to text."""
+        ...
+
+
+class Heads(Protocol):
+    """Medusa heads: from the hidden state of token t, logits of tokens t+2, t+3, … (the LM head itself predicts t+1)."""
+
+    info: ModelInfo
+    count: int
+    accuracies: tuple[tuple[float, ...], ...] | None  # measured: accuracies[head][rank], or None where nobody measured them
+
+    def logits(self, hidden: Float[Tensor, "d"]) -> Float[Tensor, "k V"]:
+        """One row a head over the target's vocabulary; -inf where a head does not score a token."""
+        ...
+
+    def flops(self) -> float:
+        """Floating-point operations of one call."""
+        ...
+
+    def bytes(self) -> float:
+        """Bytes that one call must read and write."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target, what can propose for it, and their tokenizer: the thing that `specviz.load` returns."""
+
+    name: str
+    target: LanguageModel
+    tokenizer: Tokenizer
+    eos_ids: tuple[int, ...]
+    draft: LanguageModel | None = None
+    medusa: Heads | None = None
