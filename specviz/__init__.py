@@ -1,0 +1,46 @@
+"""SpecViz: watch a real language model decode speculatively, one step at a time.
+
+    pair = specviz.load()
+    for step in specviz.decode(pair, "Why is the sky blue?", method="draft", k=5):
+        print([token.text for token in step.emitted])
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from specviz.config import DecodeConfig
+from specviz.i18n import Fault
+from specviz.trace import Step, Trace
+
+if TYPE_CHECKING:
+    from specviz.engine.lm import Pair
+
+__version__ = "0.1.0"
+__all__ = ["DecodeConfig", "Fault", "Step", "Trace", "decode", "load", "run"]
+
+
+def load(name: str = "embedded", device: str | None = None, dtype: str | None = None) -> "Pair":
+    """Load a pair of the catalog (`python -m specviz models`) on a device ("cpu", "cuda") in a dtype ("float32", "bfloat16").
+
+    None means what the machine has. Raises Fault, with one sentence, where the pair is unknown, does not fit or cannot be reached.
+    """
+    from specviz.models.load import load as load_pair  # torch takes seconds to import: traces and figures do without
+
+    return load_pair(name, device, dtype)
+
+
+def decode(pair: "Pair", prompt: str, **parameters: object) -> Iterator[Step]:
+    """Decode `prompt` speculatively, yielding each step as soon as it is committed; parameters are those of `DecodeConfig`.
+
+    Raises Fault (a ValueError), with one sentence, before the first step where the combination makes no sense.
+    """
+    from specviz.engine.loop import decode as decode_steps
+
+    return decode_steps(pair, prompt, DecodeConfig(**parameters))
+
+
+def run(pair: "Pair", prompt: str, baseline: bool = True, **parameters: object) -> Trace:
+    """A whole run as a `Trace`, with plain decoding measured on the same prompt first unless `baseline=False`."""
+    from specviz.engine.run import run as run_whole
+
+    return run_whole(pair, prompt, DecodeConfig(**parameters), baseline)

@@ -1,10 +1,11 @@
 """The parameters of a run: frozen, checked once, refused in one sentence."""
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from specviz.i18n import Fault
 
 Method = Literal["plain", "draft", "medusa"]
 Rule = Literal["greedy", "rejection", "match", "typical"]
@@ -20,7 +21,7 @@ LONGEST_PROMPT = 200_000  # characters
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """How to decode. Raises ValueError with one sentence when a value, or a combination of values, makes no sense.
+    """How to decode. Raises Fault (a ValueError), with one sentence, when a value, or a combination of values, makes no sense.
 
     `k` is the length of a draft chain. `tree` replaces the chain: "4x2x1" is a full tree with 4, 2 and 1 children a node by depth
     (a sequence of integers means the same), "sparse:24" the calibrated Medusa tree of 24 candidates; None is the method's default:
@@ -53,12 +54,13 @@ class DecodeConfig:
         _real("delta", self.delta, 0, 10)
         _integer("max_new_tokens", self.max_new_tokens, 1, LONGEST_RUN)
         _integer("seed", self.seed, 0, 2**63 - 1)
-        if self.top_p == 0 or self.repetition_penalty == 0:
-            raise ValueError("top_p and repetition_penalty must be above 0.")
+        for name in ("top_p", "repetition_penalty"):
+            if getattr(self, name) == 0:
+                raise Fault("error.above_zero", name=name)
         if not isinstance(self.chat, bool):
-            raise ValueError(f"chat must be true or false, not {self.chat!r}.")
+            raise Fault("error.true_or_false", name="chat", value=_short(self.chat))
         if self.method == "plain" and self.rule == "typical":
-            raise ValueError("Typical acceptance judges candidates, and plain decoding proposes none; choose another method or rule.")
+            raise Fault("error.typical_plain")
         object.__setattr__(self, "tree", _tree(self.tree, self.method))
 
     @property
@@ -89,7 +91,12 @@ class DecodeConfig:
 
 def tree_size(widths: Sequence[int]) -> int:
     """Candidates of a full tree: Σ_d Π_{i≤d} widths_i (the root is not one)."""
-    return sum(math.prod(widths[: depth + 1]) for depth in range(len(widths)))
+    size = 0
+    level = 1
+    for width in widths:
+        level *= width
+        size += level
+    return size
 
 
 def _tree(tree: object, method: str) -> str | None:
@@ -97,30 +104,34 @@ def _tree(tree: object, method: str) -> str | None:
         return None
     text = "x".join(str(width) for width in tree) if isinstance(tree, (list, tuple)) else str(tree)
     if not re.fullmatch(r"[0-9]{1,4}(x[0-9]{1,4})*|sparse:[0-9]{1,4}", text):
-        raise ValueError(f"A tree is written like 4x2x1 or sparse:24, not {text[:40]!r}.")
+        raise Fault("error.tree_syntax", value=_short(text))
     if method == "plain":
-        raise ValueError("Plain decoding proposes nothing, so it takes no tree.")
+        raise Fault("error.tree_plain")
     if text.startswith("sparse:"):
         if method != "medusa":
-            raise ValueError("A sparse tree is built from the calibration of Medusa heads; for a draft write the widths, like 3x2x1.")
-        _integer("the size of a sparse tree", int(text[7:]), 1, LARGEST_TREE)
+            raise Fault("error.tree_sparse")
+        _integer("tree", int(text[7:]), 1, LARGEST_TREE)
         return text
     widths = [int(width) for width in text.split("x")]
     if 0 in widths or len(widths) > DEEPEST_TREE or tree_size(widths) > LARGEST_TREE:
-        raise ValueError(f"The tree {text} must have 1 to {LARGEST_TREE} candidates and at most {DEEPEST_TREE} levels.")
+        raise Fault("error.tree_size", value=_short(text), largest=LARGEST_TREE, deepest=DEEPEST_TREE)
     return text
+
+
+def _short(value: object) -> str:
+    return str(value)[:40]
 
 
 def _one_of(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise ValueError(f"The {name} {str(value)[:40]!r} is unknown; choose one of {', '.join(choices)}.")
+        raise Fault("error.unknown_choice", name=name, value=_short(value), choices=", ".join(choices))
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {str(value)[:40]}.")
+        raise Fault("error.whole_number", name=name, low=low, high=high, value=_short(value))
 
 
 def _real(name: str, value: object, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ValueError(f"{name} must be a number from {low} to {high}, not {str(value)[:40]}.")
+        raise Fault("error.number", name=name, low=low, high=high, value=_short(value))

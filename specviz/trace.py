@@ -18,6 +18,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from specviz.config import DecodeConfig
+from specviz.i18n import Fault
 
 FORMAT = 1
 LARGEST_FILE = 32 * 2**20  # bytes of JSON after unpacking; a 512-step run of 64-node trees takes about half of it
@@ -34,7 +35,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(max_length=4096)]
 
 
-class TraceError(ValueError):
+class TraceError(Fault):
     """A trace file that cannot be read, in one sentence."""
 
 
@@ -271,19 +272,19 @@ class Trace(_Record):
     def from_json(cls, data: bytes | str) -> "Trace":
         """Read a trace from JSON; raises TraceError, with one sentence, for anything else."""
         if len(data) > LARGEST_FILE:
-            raise TraceError(f"This file is larger than a trace may be ({LARGEST_FILE // 2**20} MB).")
+            raise TraceError("error.trace_large", limit=LARGEST_FILE // 2**20)
         try:
             raw = orjson.loads(data)
         except (orjson.JSONDecodeError, RecursionError) as error:
-            raise TraceError("This is not a trace: the file is cut short or is not JSON.") from error
+            raise TraceError("error.trace_json") from error
         if not isinstance(raw, dict) or "format" not in raw or "steps" not in raw:
-            raise TraceError("This JSON file is not a trace of SpecViz.")
+            raise TraceError("error.trace_foreign")
         if raw["format"] != FORMAT:
-            raise TraceError(f"This trace has format {str(raw['format'])[:20]}, and this version of SpecViz reads format {FORMAT}.")
+            raise TraceError("error.trace_format", found=str(raw["format"])[:20], known=FORMAT)
         try:
             return cls.model_validate(raw)
         except (ValidationError, RecursionError) as error:
-            raise TraceError(f"This trace is damaged: {_first_fault(error)}.") from error
+            raise TraceError("error.trace_damaged", reason=_first_fault(error)) from error
 
     def save(self, path: str | Path) -> None:
         """Write the trace as JSON, gzipped when the name ends in .gz; never leaves half a file."""
@@ -309,9 +310,9 @@ class Trace(_Record):
                 data = reader.read(LARGEST_FILE + 1)  # a small file may unpack into gigabytes
         except OSError as error:
             reason = error.strerror or "the file is damaged"
-            raise TraceError(f"The trace {Path(path).name} cannot be read: {reason}.") from error
+            raise TraceError("error.trace_unreadable", name=Path(path).name, reason=reason) from error
         except (EOFError, zlib.error) as error:
-            raise TraceError(f"The trace {Path(path).name} is cut short or damaged.") from error
+            raise TraceError("error.trace_cut", name=Path(path).name) from error
         return cls.from_json(data)
 
 

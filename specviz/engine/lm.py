@@ -52,10 +52,11 @@ class LanguageModel(Protocol):
         """An empty cache."""
         ...
 
-    def forward(self, cache: Cache, tokens: Int[Tensor, "n"], depths: Int[Tensor, "n"], mask: Bool[Tensor, "n n"]) -> Output:
+    def forward(self, cache: Cache, tokens: Int[Tensor, "n"], positions: Int[Tensor, "n"], mask: Bool[Tensor, "n w"]) -> Output:
         """Score `tokens` on top of `cache`, and append their keys and values to it.
 
-        Token i stands at position cache.length + depths[i] and attends to the whole cache and to the tokens j with mask[i, j].
+        The columns of `mask` are the last w ≥ n tokens, the new ones included: token i attends to column j where mask[i, j], and to
+        every cached token before those columns.
         """
         ...
 
@@ -66,6 +67,12 @@ class LanguageModel(Protocol):
 
 class Tokenizer(Protocol):
     """The part of a transformers tokenizer that the engine uses."""
+
+    chat_template: str | None
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool) -> str:
+        """The conversation in the model's own template."""
+        ...
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Text to token ids."""
@@ -104,5 +111,6 @@ class Pair:
     target: LanguageModel
     tokenizer: Tokenizer
     eos_ids: tuple[int, ...]
+    device_name: str  # the processor in words
     draft: LanguageModel | None = None
     medusa: Heads | None = None

@@ -1,0 +1,86 @@
+"""From logits to distributions, and from distributions to tokens.
+
+Warping comes before p and q are compared: speculative sampling is lossless for the *warped* target, whatever the proposer does.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from specviz.config import DecodeConfig
+from specviz.i18n import Fault
+
+_NUCLEUS = 2048  # candidates among which top-p looks first; a full sort of the vocabulary costs more than the forward pass
+
+
+def warp(logits: Float[Tensor, "n V"], config: DecodeConfig, contexts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
+    """Distributions after repetition penalty, temperature, top-k and top-p; contexts[i] are the tokens before row i's answer.
+
+    Always in fp32 (half precision loses mass over a large vocabulary); fp64 logits stay fp64. At temperature 0 the rows are those of
+    temperature 1: the argmax is the same, and that is all that decides. Raises Fault when the model's numbers are not finite.
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    if config.repetition_penalty != 1:
+        logits = penalised(logits, config.repetition_penalty, contexts)
+    p = torch.softmax(logits / config.shown_temperature, dim=-1)
+    if not torch.isfinite(p.sum()):
+        raise Fault("error.not_finite")
+    if 0 < config.top_k < p.shape[-1]:
+        p = p.masked_fill(p < p.topk(config.top_k, dim=-1).values[:, -1:], 0)
+    if config.top_p < 1:
+        p = _nucleus(p, config.top_p)
+    return p / p.sum(dim=-1, keepdim=True)
+
+
+def penalised(logits: Float[Tensor, "n V"], penalty: float, contexts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
+    """Divide positive logits of tokens already seen by `penalty`, multiply negative ones (Keskar et al. 2019, section 4.1).
+
+    Each row has its own context: a candidate's row has seen the candidates above it, and nothing of the other branches.
+    """
+    logits = logits.clone()
+    for row, context in zip(logits, contexts, strict=True):
+        seen = torch.tensor(sorted(set(context)), device=logits.device)
+        row[seen] = torch.where(row[seen] > 0, row[seen] / penalty, row[seen] * penalty)
+    return logits
+
+
+def _nucleus(p: Float[Tensor, "n V"], top_p: float) -> Float[Tensor, "n V"]:
+    """Keep the smallest set of most probable tokens whose mass reaches `top_p` (Holtzman et al. 2020, section 3.1)."""
+    size = min(_NUCLEUS, p.shape[-1])
+    values, ids = p.topk(size, dim=-1)
+    if size < p.shape[-1] and (values.sum(dim=-1) < top_p).any():
+        values, ids = p.sort(dim=-1, descending=True)
+    before = values.cumsum(dim=-1) - values
+    kept = values.masked_fill(before >= top_p, 0)
+    return torch.zeros_like(p).scatter_(-1, ids, kept)
+
+
+def draw(p: Float[Tensor, "n V"], u: Float[Tensor, "n"]) -> Int[Tensor, "n"]:
+    """The token that each uniform picks from its row, by inverse CDF; never one of probability 0. Rows need not sum to 1."""
+    cdf = p.double().cumsum(dim=-1)
+    picked = torch.searchsorted(cdf, (u.double() * cdf[:, -1])[:, None], right=True)[:, 0]
+    last = (p > 0).double().cumsum(dim=-1).argmax(dim=-1)  # where u·total rounds up to the total
+    return torch.minimum(picked, last)
+
+
+def draw_without_replacement(q: Float[Tensor, "V"], count: int, generator: torch.Generator) -> list[int]:
+    """Up to `count` different tokens in the order in which drawing one after the other, without putting back, would give them.
+
+    The q(x)/Exp(1) race: its winner is distributed as q, its second as q without the winner, and so on (the Gumbel top-k trick, Kool
+    et al. 2019). Fewer come back where fewer have q > 0.
+    """
+    clocks = torch.empty(q.shape, dtype=torch.float64).exponential_(generator=generator).to(q.device)
+    race = q.double() / clocks
+    winners = race.topk(min(count, int((q > 0).sum())))
+    return winners.indices.tolist()
+
+
+def fit(logits: Float[Tensor, "n Vq"], size: int) -> Float[Tensor, "n V"]:
+    """A proposer's logits over the target's vocabulary: padded heads may differ in size though the tokenizer is the same.
+
+    Ids that the target does not have are cut off, ids that the proposer does not have get probability 0.
+    """
+    missing = size - logits.shape[-1]
+    return logits[:, :size] if missing <= 0 else torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
