@@ -40,7 +40,13 @@ def decode(pair: "Pair", prompt: str, **parameters: object) -> Iterator[Step]:
 
 
 def run(pair: "Pair", prompt: str, baseline: bool = True, **parameters: object) -> Trace:
-    """A whole run as a `Trace`, with plain decoding measured on the same prompt first unless `baseline=False`."""
+    """A whole run as a `Trace`, with plain decoding measured on the same prompt first unless `baseline=False`.
+
+    The roofs of the machine are measured too, once (about a second), and remembered.
+    """
+    from specviz.analysis.hardware import peaks
     from specviz.engine.run import run as run_whole
 
-    return run_whole(pair, prompt, DecodeConfig(**parameters), baseline)
+    config = DecodeConfig(**parameters)
+    roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch.")) if baseline else None
+    return run_whole(pair, prompt, config, baseline, roofs)

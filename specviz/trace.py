@@ -327,3 +327,9 @@ def _first_fault(error: Exception) -> str:
 def json_schema() -> dict:
     """The JSON schema of a trace, as committed in assets/trace.schema.json."""
     return Trace.model_json_schema()
+
+
+if __name__ == "__main__":
+    (Path(__file__).resolve().parents[1] / "assets" / "trace.schema.json").write_bytes(
+        orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2) + b"\n"
+    )

@@ -5,8 +5,9 @@ A pass of n tokens over a context of L cached tokens does (Williams et al. 2009 
     FLOPs = 2·n·P + 2·h·V·d + 4·n·(L + n)·H·D·layers      P weights of the layers' linear maps; h rows scored by the LM head
     bytes = weights once + keys and values read (L) and written (n) + n embedding rows + h rows of logits
 
-Grouped-query attention lowers the bytes of keys and values, not the FLOPs. Activations between layers are left out: n·d values a
-layer stay in the cache of the processor and are below one percent of the weights for the passes of this program.
+Grouped-query attention lowers the bytes of keys and values, not the FLOPs. Every row pays for all L + n keys: the mask hides scores, it
+does not save the products. The bytes are the least that must come from memory: what passes between layers stays in the processor's
+caches (a few percent of the weights for the largest trees) and is left out, and so are norms, biases and what a program copies.
 """
 
 from dataclasses import dataclass

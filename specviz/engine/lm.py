@@ -6,7 +6,7 @@ chain, plain decoding is a tree of one node. `keep` afterwards leaves in the cac
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,6 +24,7 @@ class Output:
     hidden: Float[Tensor, "n d"]
 
 
+@runtime_checkable
 class Cache(Protocol):
     """Keys and values of one conversation. Never shared between runs."""
 
@@ -37,6 +38,7 @@ class Cache(Protocol):
         ...
 
 
+@runtime_checkable
 class LanguageModel(Protocol):
     """A causal language model that can score a tree of tokens. Weights only: all state of a run lives in its `Cache`."""
 
@@ -65,6 +67,7 @@ class LanguageModel(Protocol):
         ...
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """The part of a transformers tokenizer that the engine uses."""
 
@@ -83,6 +86,7 @@ class Tokenizer(Protocol):
         ...
 
 
+@runtime_checkable
 class Heads(Protocol):
     """Medusa heads: from the hidden state of token t, logits of tokens t+2, t+3, … (the LM head itself predicts t+1)."""
 

@@ -67,18 +67,22 @@ class Decoding:
         self.proposer = proposer_of(pair, config)
         self.committed = Committed(list(ids), None, config, torch.Generator().manual_seed(config.seed))
         self.cache = self.target.new_cache()
-        self.prompt_length, self.index, self.finished = len(ids), 0, False
+        self.prompt_length, self.finished = len(ids), False
         self.texts = TokenTexts(pair.tokenizer)
         self.running = RunningText(pair.tokenizer, ids)
 
     def steps(self) -> Iterator[Step]:
-        """Decode; yields each step as soon as it is committed."""
+        """Decode; yields the record of each step as soon as it is committed."""
+        for index, done in enumerate(self.rounds()):
+            yield step_of(done, index, self.config, self.texts)
+
+    def rounds(self) -> Iterator[Round]:
+        """Decode without recording; the first round carries the passes that read the prompt."""
         prefill = self._prefill()
         while not self.finished:
             done = self._round()
-            passes = (*prefill, *done.passes) if self.index == 0 else done.passes
-            yield step_of(done, passes, self.index, self.config, self.texts)
-            self.index += 1
+            yield replace(done, passes=(*prefill, *done.passes))
+            prefill = ()
 
     def _prefill(self) -> tuple[Pass, ...]:
         """Read the prompt, but for its last token: the root of the first step."""
@@ -100,8 +104,7 @@ class Decoding:
         positions = self.cache.length + torch.tensor(tree.depths)
         output = self.target.forward(self.cache, torch.tensor(tree.tokens), positions, tree.mask())
         verified = clock(self.target.device)
-        contexts = [self.committed.ids + [tree.tokens[node] for node in tree.path(leaf)[1:]] for leaf in range(len(tree))]
-        p = warp(output.logits, self.config, contexts)
+        p = warp(output.logits, self.config, self.committed.ids, [tree.text(node) for node in range(len(tree))])
         u, v = torch.rand(2, len(tree), generator=self.committed.generator, dtype=torch.float64).to(p.device)
         rule = "greedy" if self.config.greedy else self.config.rule
         evidence = measure(tree, p, u, v, NEEDS[rule])

@@ -35,7 +35,7 @@ class Round:
     seconds: Seconds
 
 
-def step_of(done: Round, passes: tuple[Pass, ...], index: int, config: DecodeConfig, texts: TokenTexts) -> Step:
+def step_of(done: Round, index: int, config: DecodeConfig, texts: TokenTexts) -> Step:
     """The record of a round. The numbers that the other rules would need are taken too, so that they can be tried on it later."""
     before = time.perf_counter()
     sampled = config.temperature > 0
@@ -53,7 +53,7 @@ def step_of(done: Round, passes: tuple[Pass, ...], index: int, config: DecodeCon
         stopped_at=done.judgement.stopped_at,
         emitted=done.emitted,
         dropped=done.dropped,
-        passes=passes,
+        passes=done.passes,
         seconds=done.seconds.model_copy(update={"record": time.perf_counter() - before}),
     )
 

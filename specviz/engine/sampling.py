@@ -15,33 +15,34 @@ from specviz.i18n import Fault
 _NUCLEUS = 2048  # candidates among which top-p looks first; a full sort of the vocabulary costs more than the forward pass
 
 
-def warp(logits: Float[Tensor, "n V"], config: DecodeConfig, contexts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
-    """Distributions after repetition penalty, temperature, top-k and top-p; contexts[i] are the tokens before row i's answer.
+def warp(logits: Float[Tensor, "n V"], config: DecodeConfig, text: Sequence[int], paths: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
+    """Distributions after repetition penalty, temperature, top-k and top-p; row i answers the tokens of `text`, then those of paths[i].
 
     Always in fp32 (half precision loses mass over a large vocabulary); fp64 logits stay fp64. At temperature 0 the rows are those of
     temperature 1: the argmax is the same, and that is all that decides. Raises Fault when the model's numbers are not finite.
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if config.repetition_penalty != 1:
-        logits = penalised(logits, config.repetition_penalty, contexts)
+        logits = penalised(logits, config.repetition_penalty, text, paths)
     p = torch.softmax(logits / config.shown_temperature, dim=-1)
     if not torch.isfinite(p.sum()):
         raise Fault("error.not_finite")
     if 0 < config.top_k < p.shape[-1]:
         p = p.masked_fill(p < p.topk(config.top_k, dim=-1).values[:, -1:], 0)
+        p = p / p.sum(dim=-1, keepdim=True)  # top-p is a share of what top-k left
     if config.top_p < 1:
         p = _nucleus(p, config.top_p)
     return p / p.sum(dim=-1, keepdim=True)
 
 
-def penalised(logits: Float[Tensor, "n V"], penalty: float, contexts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
+def penalised(logits: Float[Tensor, "n V"], penalty: float, text: Sequence[int], paths: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
     """Divide positive logits of tokens already seen by `penalty`, multiply negative ones (Keskar et al. 2019, section 4.1).
 
-    Each row has its own context: a candidate's row has seen the candidates above it, and nothing of the other branches.
+    A candidate's row has seen the candidates above it, and nothing of the other branches.
     """
     logits = logits.clone()
-    for row, context in zip(logits, contexts, strict=True):
-        seen = torch.tensor(sorted(set(context)), device=logits.device)
+    for row, path in zip(logits, paths, strict=True):
+        seen = torch.tensor(sorted({*text, *path}), device=logits.device)
         row[seen] = torch.where(row[seen] > 0, row[seen] / penalty, row[seen] * penalty)
     return logits
 

@@ -56,6 +56,10 @@ class TokenTree:
             path.append(node)
         return path[::-1]
 
+    def text(self, node: int) -> list[int]:
+        """The candidates' tokens from below the root down to `node`."""
+        return [self.tokens[above] for above in self.path(node)[1:]]
+
     def mask(self) -> Bool[Tensor, "n n"]:
         """The tree attention mask: node i attends to node j where j is i or an ancestor of i."""
         mask = torch.eye(len(self), dtype=torch.bool)

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -35,6 +35,7 @@ class Proposal:
     passes: tuple[Pass, ...] = ()
 
 
+@runtime_checkable
 class Proposer(Protocol):
     """A way of proposing. It may keep state between steps (a draft's cache); `keep` tells it which of its candidates survived."""
 

@@ -98,8 +98,8 @@ class _Growing:
     def add_level(self, above: list[int], logits: Float[Tensor, "n Vq"], width: int) -> None:
         """Give every node of `above` up to `width` children from its row of `logits`."""
         tree = self.tree()
-        contexts = [self.committed.ids + [self.tokens[node] for node in tree.path(node)[1:]] for node in above]
-        q = warp(fit(logits, self.vocab_size), self.committed.config, contexts)
+        paths = [tree.text(node) for node in above]
+        q = warp(fit(logits, self.vocab_size), self.committed.config, self.committed.ids, paths)
         self.level = []
         for node, row in zip(above, q, strict=True):
             self.q_row[node] = len(self.q)

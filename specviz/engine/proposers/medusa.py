@@ -52,7 +52,7 @@ class Medusa:
 
     def _distributions(self, committed: Committed) -> Float[Tensor, "k V"]:
         logits = fit(self.heads.logits(committed.hidden), self.vocab_size)
-        return warp(logits, committed.config, [committed.ids] * len(logits))
+        return warp(logits, committed.config, committed.ids, [()] * len(logits))
 
 
 def shape_of(config: DecodeConfig, heads: Heads) -> Shape:
