@@ -1,12 +1,12 @@
 """SpecViz: watch a real language model decode speculatively, one step at a time.
 
-    pair = specviz.load()
-    for step in specviz.decode(pair, "Why is the sky blue?", method="draft", k=5):
-        print([token.text for token in step.emitted])
+pair = specviz.load()
+for step in specviz.decode(pair, "Why is the sky blue?", method="draft", k=5):
+    print([token.text for token in step.emitted])
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.config import DecodeConfig
 from specviz.i18n import Fault
@@ -29,7 +29,7 @@ def load(name: str = "embedded", device: str | None = None, dtype: str | None = 
     return load_pair(name, device, dtype)
 
 
-def decode(pair: "Pair", prompt: str, **parameters: object) -> Iterator[Step]:
+def decode(pair: "Pair", prompt: str, **parameters: Any) -> Iterator[Step]:
     """Decode `prompt` speculatively, yielding each step as soon as it is committed; parameters are those of `DecodeConfig`.
 
     Raises Fault (a ValueError), with one sentence, before the first step where the combination makes no sense.
@@ -39,7 +39,7 @@ def decode(pair: "Pair", prompt: str, **parameters: object) -> Iterator[Step]:
     return decode_steps(pair, prompt, DecodeConfig(**parameters))
 
 
-def run(pair: "Pair", prompt: str, baseline: bool = True, **parameters: object) -> Trace:
+def run(pair: "Pair", prompt: str, baseline: bool = True, **parameters: Any) -> Trace:
     """A whole run as a `Trace`, with plain decoding measured on the same prompt first unless `baseline=False`.
 
     The roofs of the machine are measured too, once (about a second), and remembered.

@@ -16,7 +16,7 @@ def catalogue(lang: str) -> dict[str, str]:
     return json.loads((ASSETS / "locales" / f"{lang}.json").read_text(encoding="utf-8"))
 
 
-def t(lang: str, key: str, **args: object) -> str:
+def t(lang: str, key: str, /, **args: object) -> str:
     """The text of `key` with its placeholders filled; raises KeyError when the catalogue lacks the key."""
     text = catalogue(lang)[key]
     for name, value in args.items():
@@ -27,7 +27,7 @@ def t(lang: str, key: str, **args: object) -> str:
 class Fault(ValueError):
     """Something the user can mend. `str()` is one English sentence; `key` and `values` say it in any language."""
 
-    def __init__(self, key: str, **values: object):
+    def __init__(self, key: str, /, **values: object):
         super().__init__(t("en", key, **values))
         self.key = key
         self.values = {name: str(value) for name, value in values.items()}

@@ -1,11 +1,7 @@
-"""What a run leaves behind: plain data, from which every figure, table and sentence is made.
+"""What a run leaves behind: a header and its steps, from which every figure, table and sentence is made.
 
-A `Trace` is a header and a list of `Step`s. Nothing here needs a model, torch or a network. Every row of a target or draft distribution
-is cut to its top candidates, the mass of the rest, and the few scalars that the rules and the page need.
-
-Conventions: p is the target's distribution and q the proposer's, both after warping (temperature, top-k, top-p, penalties). At
-temperature 0 only the argmax decides; p and q are then recorded as they are at temperature 1, because a one-hot row shows nothing.
-Natural logarithms throughout: entropies and divergences are in nats. Times are in seconds.
+Nothing here needs a model, torch or a network. Every row of a distribution is cut to its top candidates, the mass of the rest, and the
+few scalars that the rules and the page need. The conventions for p, q and units stand in step.py.
 """
 
 import gzip
@@ -15,173 +11,43 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from specviz.config import DecodeConfig
 from specviz.i18n import Fault
+from specviz.step import (
+    Count,
+    Emitted,
+    Kind,
+    Node,
+    NotNegative,
+    Pass,
+    PassKind,
+    Record,
+    Row,
+    Seconds,
+    Step,
+    Text,
+    TokenId,
+    Verdict,
+)
 
-FORMAT = 1
+__all__ = [
+    "Baseline", "Emitted", "Ended", "Header", "Kind", "ModelInfo", "Node", "Pass", "PassKind", "Peaks", "Row", "Seconds", "Step",
+    "Trace", "TraceError", "Verdict", "json_schema",
+]  # fmt: skip
+
+FORMAT: Literal[1] = 1
 LARGEST_FILE = 32 * 2**20  # bytes of JSON after unpacking; a 512-step run of 64-node trees takes about half of it
 
-Verdict = Literal["root", "accepted", "refused", "untested"]
-Kind = Literal["accepted", "recovered", "bonus", "plain"]
-PassKind = Literal["draft", "verify", "plain", "prefill"]
 Ended = Literal["eos", "length", "context", "stopped"]
-
-TokenId = Annotated[int, Field(ge=0, lt=2**31)]
-Count = Annotated[int, Field(ge=0, lt=2**53)]
-Probability = Annotated[float, Field(ge=0, le=1.0001)]  # sums of rounded floats may exceed 1 by a hair
-NotNegative = Annotated[float, Field(ge=0)]
-Text = Annotated[str, Field(max_length=4096)]
 
 
 class TraceError(Fault):
     """A trace file that cannot be read, in one sentence."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Node(_Record):
-    """A candidate of the tree. Node 0 is the root: the last committed token, never judged.
-
-    `p` and `q` are the target's and the proposer's probability of this token after its parent's path. `p_test`, `q_test` and `u` are
-    the numbers of its rejection test: accept when u·q_test < p_test. They differ from p and q where an earlier sibling was refused (p is
-    then the residual) and where the candidate was not drawn but chosen (q_test is 1). They are recorded for every candidate at
-    temperature > 0, tested or not, so that the step can be judged again under another rule.
-    """
-
-    token_id: TokenId
-    text: Text
-    parent: Annotated[int, Field(ge=-1)]
-    rank: Annotated[int, Field(ge=0)] = 0
-    q: Probability | None = None
-    p: Probability | None = None
-    q_test: Probability | None = None
-    p_test: Probability | None = None
-    u: Probability | None = None
-    verdict: Verdict = "untested"
-
-
-class Row(_Record):
-    """What target and proposer said about the token after one node: row i of a step belongs to node i.
-
-    `ids` are the top candidates of p and of q together, most probable under p first, with `p`, `q` and (after all children are refused)
-    `residual` beside them; `p_tail` and `q_tail` are the mass of all other tokens. `q`, `kl` and `tv` are None where the proposer said
-    nothing (a leaf). `argmax` is the target's most probable token. `draw` is the token that uniform `u` picks from p, `residual_draw`
-    the one that it picks from the residual. `threshold` is min(ε, δ·e^(−H)).
-    """
-
-    ids: tuple[TokenId, ...]
-    p: tuple[Probability, ...]
-    q: tuple[Probability, ...] | None = None
-    residual: tuple[Probability, ...] | None = None
-    p_tail: Probability
-    q_tail: Probability | None = None
-    entropy: NotNegative
-    threshold: NotNegative
-    kl: NotNegative | None = None
-    kl_missing: Probability = 0.0  # mass of p on tokens that q excludes: KL(p‖q) is infinite there, so it is taken over the others
-    tv: Probability | None = None
-    argmax: TokenId
-    u: Probability | None = None
-    draw: TokenId | None = None
-    residual_draw: TokenId | None = None
-
-    @model_validator(mode="after")
-    def _aligned(self) -> "Row":
-        columns = [column for column in (self.p, self.q, self.residual) if column is not None]
-        if any(len(column) != len(self.ids) for column in columns):
-            raise ValueError("a row's columns differ in length")
-        return self
-
-
-class Emitted(_Record):
-    """A committed token. `text` is what it adds to the text ("" for the first bytes of a character that a later token completes).
-
-    `node` is the accepted candidate, or None for a token that no candidate proposed.
-    """
-
-    token_id: TokenId
-    text: Text
-    kind: Kind
-    node: Annotated[int, Field(ge=1)] | None = None
-
-
-class Pass(_Record):
-    """One forward pass: `tokens` rows on top of `context` cached ones. `seconds` is measured, `flops` and `bytes` are computed."""
-
-    kind: PassKind
-    tokens: Count
-    context: Count
-    flops: NotNegative
-    bytes: NotNegative
-    seconds: NotNegative
-
-
-class Seconds(_Record):
-    """Where the wall time of a step went; `record` is the cost of writing the step down, which decoding alone would not pay."""
-
-    propose: NotNegative
-    verify: NotNegative
-    commit: NotNegative
-    record: NotNegative = 0.0
-
-    @property
-    def decode(self) -> float:
-        """Time of the step without the recording."""
-        return self.propose + self.verify + self.commit
-
-
-class Step(_Record):
-    """One propose → verify → commit round.
-
-    `tree` and `rows` run in parallel, node by node, parents before children. `texts` names every token id of the rows. `context` is
-    the number of committed tokens before the step, the root included. `stopped_at` is the last node on the accepted path (0: none
-    was accepted): the extra token was drawn from its row. `dropped` counts tokens cut off behind an EOS or by the budget.
-    """
-
-    index: Count
-    context: Annotated[int, Field(ge=1)]
-    tree: Annotated[tuple[Node, ...], Field(min_length=1, max_length=1025)]
-    rows: tuple[Row, ...]
-    texts: dict[TokenId, Text]
-    stopped_at: Annotated[int, Field(ge=0)]
-    emitted: Annotated[tuple[Emitted, ...], Field(min_length=1)]
-    dropped: Count = 0
-    passes: tuple[Pass, ...]
-    seconds: Seconds
-
-    @model_validator(mode="after")
-    def _well_formed(self) -> "Step":
-        if self.tree[0].parent != -1 or any(not 0 <= node.parent < i for i, node in enumerate(self.tree) if i):
-            raise ValueError("a tree whose nodes do not follow their parents")
-        if len(self.rows) != len(self.tree) or self.stopped_at >= len(self.tree):
-            raise ValueError("a step whose rows do not match its tree")
-        if any(e.node is not None and e.node >= len(self.tree) for e in self.emitted):
-            raise ValueError("an emitted token of a node that does not exist")
-        if any(token not in self.texts for row in self.rows for token in row.ids):
-            raise ValueError("a token without its text")
-        return self
-
-    def depth(self, node: int) -> int:
-        """Distance of `node` from the root."""
-        return len(self.path(node)) - 1
-
-    def path(self, node: int) -> list[int]:
-        """The nodes from the root to `node`, both included."""
-        path = [node]
-        while (node := self.tree[node].parent) >= 0:
-            path.append(node)
-        return path[::-1]
-
-    def children(self, node: int) -> list[int]:
-        """The children of `node` in rank order."""
-        return [i for i, child in enumerate(self.tree) if i and child.parent == node]
-
-
-class ModelInfo(_Record):
+class ModelInfo(Record):
     """A model or a set of heads: `sha256` of its weights, `parameters` counted, `source` in words (where it came from)."""
 
     name: Text
@@ -190,7 +56,7 @@ class ModelInfo(_Record):
     source: Text = ""
 
 
-class Baseline(_Record):
+class Baseline(Record):
     """Plain decoding, measured in the same run on the same prompt: seconds of each token, and the passes for the roofline."""
 
     seconds: tuple[NotNegative, ...]
@@ -205,7 +71,7 @@ class Baseline(_Record):
         return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-class Peaks(_Record):
+class Peaks(Record):
     """The roofs of the machine, measured: matmul FLOP/s and read bytes/s at `dtype` on `device`; `measured_on` is an ISO date."""
 
     device: Text
@@ -220,7 +86,7 @@ class Peaks(_Record):
         return self.flops / self.bandwidth
 
 
-class Header(_Record):
+class Header(Record):
     """Everything that is true of the whole run."""
 
     program: Text  # "specviz 0.1.0"
@@ -241,7 +107,7 @@ class Header(_Record):
     baseline: Baseline | None = None
 
 
-class Trace(_Record):
+class Trace(Record):
     """A whole run. `format` is the version of this file format; a reader refuses one that it does not know."""
 
     format: Literal[1] = FORMAT

@@ -6,7 +6,7 @@ chain, plain decoding is a tree of one node. `keep` afterwards leaves in the cac
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,7 +40,10 @@ class Cache(Protocol):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """A causal language model that can score a tree of tokens. Weights only: all state of a run lives in its `Cache`."""
+    """A causal language model that can score a tree of tokens. Weights only: all state of a run lives in its `Cache`.
+
+    `cache` below is always one that this model's `new_cache` made.
+    """
 
     info: ModelInfo
     shape: ModelShape
@@ -54,7 +57,7 @@ class LanguageModel(Protocol):
         """An empty cache."""
         ...
 
-    def forward(self, cache: Cache, tokens: Int[Tensor, "n"], positions: Int[Tensor, "n"], mask: Bool[Tensor, "n w"]) -> Output:
+    def forward(self, cache: Any, tokens: Int[Tensor, "n"], positions: Int[Tensor, "n"], mask: Bool[Tensor, "n w"]) -> Output:
         """Score `tokens` on top of `cache`, and append their keys and values to it.
 
         The columns of `mask` are the last w ≥ n tokens, the new ones included: token i attends to column j where mask[i, j], and to
@@ -62,7 +65,7 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def prefill(self, cache: Cache, tokens: Int[Tensor, "n"]) -> Float[Tensor, "d"]:
+    def prefill(self, cache: Any, tokens: Int[Tensor, "n"]) -> Float[Tensor, "d"]:
         """Append a chain of `tokens` to the cache; returns the hidden state of the last one (no logits are computed)."""
         ...
 
@@ -90,9 +93,20 @@ class Tokenizer(Protocol):
 class Heads(Protocol):
     """Medusa heads: from the hidden state of token t, logits of tokens t+2, t+3, … (the LM head itself predicts t+1)."""
 
-    info: ModelInfo
-    count: int
-    accuracies: tuple[tuple[float, ...], ...] | None  # measured: accuracies[head][rank], or None where nobody measured them
+    @property
+    def info(self) -> ModelInfo:
+        """Name, hash and size."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many heads there are."""
+        ...
+
+    @property
+    def accuracies(self) -> tuple[tuple[float, ...], ...] | None:
+        """Measured: accuracies[head][rank] is how often the head's rank-th candidate was right; None where nobody measured them."""
+        ...
 
     def logits(self, hidden: Float[Tensor, "d"]) -> Float[Tensor, "k V"]:
         """One row a head over the target's vocabulary; -inf where a head does not score a token."""

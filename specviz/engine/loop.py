@@ -22,7 +22,7 @@ from specviz.engine.sampling import warp
 from specviz.engine.text import RunningText, TokenTexts
 from specviz.engine.tree import TokenTree
 from specviz.i18n import Fault
-from specviz.trace import Baseline, Emitted, Ended, Pass, Seconds, Step
+from specviz.trace import Baseline, Emitted, Ended, Pass, PassKind, Seconds, Step
 
 BASELINE_TOKENS = 16
 
@@ -111,7 +111,7 @@ class Decoding:
         judgement = judge(rule, evidence, self.config.epsilon, self.config.delta)
         emitted, dropped = self._commit(tree, judgement, output.hidden)
         committed = clock(self.target.device)
-        kind = "verify" if len(tree) > 1 else "plain"
+        kind: PassKind = "verify" if len(tree) > 1 else "plain"
         verify = pass_of(kind, self.target.shape, len(tree), context - 1, verified - proposed)
         seconds = Seconds(propose=proposed - start, verify=verified - proposed, commit=committed - verified)
         return Round(context, tree, p, u, v, evidence, judgement, emitted, dropped, (*proposal.passes, verify), seconds)
@@ -137,10 +137,9 @@ class Decoding:
         length = len(self.committed.ids)
         full = length == self.prompt_length + self.config.max_new_tokens or length == self.target.max_context
         self.finished = bool(ends) or full
-        kinds = ["accepted"] * len(path) + [judgement.kind]
         emitted = [
-            Emitted(token_id=token, text=self._text(token), kind=kind, node=node)
-            for token, kind, node in zip(tokens[:count], kinds, (*path, None), strict=False)
+            Emitted(token_id=token, text=self._text(token), kind=judgement.kind if node is None else "accepted", node=node)
+            for token, node in zip(tokens[:count], (*path, None), strict=False)
         ]
         return tuple(emitted), len(tokens) - count
 

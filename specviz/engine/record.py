@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -64,8 +65,9 @@ def _nodes(done: Round, texts: TokenTexts, sampled: bool) -> tuple[Node, ...]:
     rank = {child: place for children in tree.children for place, child in enumerate(children)}
     for i in range(1, len(tree)):
         token, parent = tree.tokens[i], tree.parents[i]
-        node = {"token_id": token, "text": texts[token], "parent": parent, "rank": rank[i], "verdict": done.judgement.verdicts[i]}
-        node |= {"p": evidence.p[i], "q": float(tree.q[tree.q_row[parent], token])}
+        q = tree.q_after(parent)
+        node: dict[str, Any] = {"token_id": token, "text": texts[token], "parent": parent, "rank": rank[i]}
+        node |= {"p": evidence.p[i], "q": None if q is None else float(q[token]), "verdict": done.judgement.verdicts[i]}
         if sampled:
             node |= {"p_test": evidence.p_test[i], "q_test": evidence.q_test[i], "u": evidence.u[i]}
         nodes.append(Node(**node))
@@ -74,14 +76,14 @@ def _nodes(done: Round, texts: TokenTexts, sampled: bool) -> tuple[Node, ...]:
 
 def _rows(done: Round, config: DecodeConfig, sampled: bool) -> tuple[Row, ...]:
     tree, p, evidence = done.tree, done.p, done.evidence
-    q_of = {node: tree.q[row] for node, row in enumerate(tree.q_row) if row >= 0}
+    q_of = {node: q for node in range(len(tree)) if (q := tree.q_after(node)) is not None}
     distances = _distances(p, q_of)
     residuals = rejection_tests(tree, p)[1] if sampled else {}
     uniforms = done.v.tolist()
     rows = []
     for node, ids in enumerate(_named(done, q_of, sampled)):
         q, residual = q_of.get(node), residuals.get(node)
-        row = {"ids": ids.tolist(), "p": _rounded(p[node, ids]), "p_tail": _tail(p[node], ids)}
+        row: dict[str, Any] = {"ids": ids.tolist(), "p": _rounded(p[node, ids]), "p_tail": _tail(p[node], ids)}
         if q is not None:
             row |= {"q": _rounded(q[ids]), "q_tail": _tail(q, ids), **distances[node]}
         if sampled:

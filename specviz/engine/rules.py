@@ -21,7 +21,6 @@ from specviz.engine.sampling import draw
 from specviz.engine.tree import TokenTree
 from specviz.trace import Kind, Step, Verdict
 
-
 # What a rule reads beyond p, entropy and argmax: see `measure`.
 NEEDS: dict[str, tuple[str, ...]] = {"greedy": (), "match": ("draw",), "typical": ("draw",), "rejection": ("rejection",)}
 
@@ -91,7 +90,9 @@ def judge(rule: str, evidence: Evidence, epsilon: float = 0.09, delta: float = 0
 
 def _descend(rule: str, evidence: Evidence) -> tuple[list[int], list[int]]:
     """From the root to the first accepted child, again and again; returns the path and the candidates refused on the way."""
-    node, path, refused = 0, [], []
+    node = 0
+    path: list[int] = []
+    refused: list[int] = []
     while True:
         accepted = None
         for child in evidence.children(node):
@@ -174,7 +175,7 @@ def rejection_tests(tree: TokenTree, p: Float[Tensor, "n V"]) -> tuple[list[tupl
         if not children:
             continue
         left = p[node]
-        q = tree.q[tree.q_row[node]] if tree.drawn else None
+        q = tree.q_after(node) if tree.drawn else None
         for child in children:
             x = tree.tokens[child]
             tests[child - 1] = (float(left[x]), 1.0 if q is None else float(q[x]))

@@ -49,6 +49,11 @@ class TokenTree:
             children[parent].append(node)
         return tuple(map(tuple, children))
 
+    def q_after(self, node: int) -> Float[Tensor, "V"] | None:
+        """The distribution that the children of `node` come from; None where the proposer said nothing."""
+        row = self.q_row[node]
+        return None if self.q is None or row < 0 else self.q[row]
+
     def path(self, node: int) -> list[int]:
         """The nodes from the root to `node`, both included."""
         path = [node]
@@ -81,7 +86,7 @@ def full_shape(widths: Sequence[int]) -> Shape:
     level: list[tuple[int, ...]] = [()]
     shape: list[tuple[int, ...]] = []
     for width in widths:
-        level = [path + (rank,) for path in level for rank in range(width)]
+        level = [(*path, rank) for path in level for rank in range(width)]
         shape += level
     return tuple(shape)
 
@@ -92,7 +97,7 @@ def sparse_shape(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
     Taken greedily, best first, among the next siblings and first children of what is already in the tree: a candidate's chance falls
     along both, so no better set of this size exists.
     """
-    frontier = {(0,)}
+    frontier: set[tuple[int, ...]] = {(0,)}
     shape: list[tuple[int, ...]] = []
     while frontier and len(shape) < size:
         path = max(frontier, key=lambda candidate: (chance(candidate, accuracies), -len(candidate)))

@@ -18,7 +18,9 @@ TEXT = [3, 5, 5, 7]
 PATHS = [[], [1], [1, 2], [9], [3]]
 
 
-@pytest.mark.parametrize(("temperature", "top_k", "top_p", "penalty"), [(1, 0, 1, 1), (0.5, 0, 1, 1), (1, 20, 1, 1), (1, 0, 0.8, 1), (0.7, 50, 0.9, 1.3)])
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "penalty"), [(1, 0, 1, 1), (0.5, 0, 1, 1), (1, 20, 1, 1), (1, 0, 0.8, 1), (0.7, 50, 0.9, 1.3)]
+)
 def test_warping_agrees_with_transformers(temperature: float, top_k: int, top_p: float, penalty: float) -> None:
     config = DecodeConfig(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=penalty)
     ours = warp(LOGITS, config, TEXT, PATHS)

@@ -5,7 +5,17 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from specviz.engine.text import RunningText, TokenTexts
 
-TEXTS = ["plain words", "naïve café", "👩‍👩‍👧‍👦 family", "e\u0301 combining", "中文也可以", "עברית and العربية", "${x} <script>alert(1)</script>", "\u200bzero\u200dwidth", "a\ufffdb"]
+TEXTS = [
+    "plain words",
+    "naïve café",
+    "👩‍👩‍👧‍👦 family",
+    "e\u0301 combining",
+    "中文也可以",
+    "עברית and العربية",
+    "${x} <script>alert(1)</script>",
+    "\u200bzero\u200dwidth",
+    "a\ufffdb",
+]
 
 
 class Bytes:

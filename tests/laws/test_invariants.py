@@ -126,7 +126,12 @@ def test_greedy_text_is_the_same_for_every_method() -> None:
     for seed in range(4):
         pair = table_pair(seed, seed + 100, eos=True)
         plain = _greedy(pair, method="plain")
-        for method in ({"method": "draft", "k": 4}, {"method": "draft", "tree": "3x2"}, {"method": "medusa"}, {"method": "medusa", "tree": "4x2"}):
+        for method in (
+            {"method": "draft", "k": 4},
+            {"method": "draft", "tree": "3x2"},
+            {"method": "medusa"},
+            {"method": "medusa", "tree": "4x2"},
+        ):
             for rule in RULES:
                 assert _greedy(pair, rule=rule, **method) == plain, (seed, method, rule)
 

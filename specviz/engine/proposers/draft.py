@@ -85,7 +85,6 @@ class Draft:
         return output
 
 
-
 class _Growing:
     """A tree while it grows, level by level."""
 

@@ -35,7 +35,7 @@ class Medusa:
         if not shape or committed.hidden is None:
             return Proposal(root_only(committed.ids[-1]))
         before = clock(committed.hidden.device)
-        q = self._distributions(committed)
+        q = self._distributions(committed.hidden, committed)
         most = 1 + max(rank for path in shape for rank in path)
         ids = q.topk(min(most, q.shape[-1]), dim=-1).indices.tolist()
         seconds = clock(committed.hidden.device) - before
@@ -50,8 +50,8 @@ class Medusa:
     def keep(self, path: tuple[int, ...]) -> None:
         """Heads have no state."""
 
-    def _distributions(self, committed: Committed) -> Float[Tensor, "k V"]:
-        logits = fit(self.heads.logits(committed.hidden), self.vocab_size)
+    def _distributions(self, hidden: Float[Tensor, "d"], committed: Committed) -> Float[Tensor, "k V"]:
+        logits = fit(self.heads.logits(hidden), self.vocab_size)
         return warp(logits, committed.config, committed.ids, [()] * len(logits))
 
 
