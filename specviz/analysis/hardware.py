@@ -11,6 +11,7 @@ Measured once (about a second), then kept in the user's cache folder, under proc
 import contextlib
 import hashlib
 import heapq
+import math
 import os
 import platform
 import time
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import platformdirs
+import psutil
 import torch
 from torch import Tensor
 
@@ -37,21 +39,11 @@ QUIET = 0.85  # of the processor time that the threads could have had
 
 
 @dataclass(frozen=True)
-class Datasheet:
-    """Roofs as a manufacturer states them: dense FLOP/s and memory bytes/s. Assumed, never measured."""
+class _Work:
+    """Something to time: `run` does `amount` of FLOPs or bytes."""
 
-    name: str
-    flops: float
-    bandwidth: float
-    source: str
-
-    @property
-    def ridge(self) -> float:
-        """FLOP/byte from which a pass is bound by arithmetic."""
-        return self.flops / self.bandwidth
-
-
-DATASHEETS = (Datasheet("A100 (seed)", 312e12, 2.0e12, "NVIDIA A100 datasheet: 312 TFLOP/s dense bf16, 80 GB with 2.0 TB/s (rounded)"),)
+    run: Callable[[], object]
+    amount: int
 
 
 def peaks(device: str = "cpu", dtype: str = "float32", refresh: bool = False) -> Peaks:
@@ -79,12 +71,17 @@ def measure_peaks(device: str = "cpu", dtype: str = "float32") -> Peaks:
     Takes about a second, and a few on a busy machine. There one thread alone may beat several that wait for each other: it is tried too.
     """
     where, kind = torch.device(device), _dtype_name(dtype)
-    works = list(_products(where, getattr(torch, kind))), list(_reads(where))
-    rates = [_best_rate(where, work) for work in works]
-    if where.type == "cpu" and torch.get_num_threads() > 1:
+    flops = _roof(where, list(_products(where, getattr(torch, kind))))
+    bandwidth = _roof(where, list(_reads(where)))
+    return Peaks(device=processor(device), dtype=kind, flops=flops, bandwidth=bandwidth, measured_on=date.today().isoformat())
+
+
+def _roof(device: torch.device, works: Sequence[_Work]) -> float:
+    rate, busy = _best_rate(device, works)
+    if busy and torch.get_num_threads() > 1:
         with _threads(1):
-            rates = [max(rate, _best_rate(where, work, SECONDS / 2)) for rate, work in zip(rates, works, strict=True)]
-    return Peaks(device=processor(device), dtype=kind, flops=rates[0], bandwidth=rates[1], measured_on=date.today().isoformat())
+            rate = max(rate, _best_rate(device, works[:2])[0])  # the shortest, which fit between two interruptions
+    return rate
 
 
 def processor(device: str) -> str:
@@ -104,23 +101,18 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-@dataclass(frozen=True)
-class _Work:
-    """Something to time: `run` does `amount` of FLOPs or bytes."""
-
-    run: Callable[[], object]
-    amount: int
-
-
 def _products(device: torch.device, dtype: torch.dtype) -> Iterator[_Work]:
-    for rows, inner, columns in CPU_SIZES if device.type == "cpu" else GPU_SIZES:
+    sizes = CPU_SIZES if device.type == "cpu" else GPU_SIZES
+    room = _free_memory(device) // (4 * dtype.itemsize)  # the models may already fill most of it
+    for rows, inner, columns in (size for size in sizes if size == sizes[0] or math.prod(size) // min(size) < room):
         x = torch.randn(rows, inner, device=device).to(dtype)
         weight = torch.randn(columns, inner, device=device).to(dtype)
         yield _Work(partial(torch.nn.functional.linear, x, weight), 2 * rows * inner * columns)
 
 
 def _reads(device: torch.device) -> Iterator[_Work]:
-    size = CPU_BUFFER if device.type == "cpu" else GPU_BUFFER
+    whole = CPU_BUFFER if device.type == "cpu" else GPU_BUFFER
+    size = max(SLICES[-1], min(whole, _free_memory(device) // 4 // SLICES[-1] * SLICES[-1]))
     buffer = torch.ones(size // 4, device=device)  # fp32: its sum is as fast as memory on every device; ones, as zeros take no memory
     for piece in SLICES if device.type == "cpu" else (size // 4, size):
         yield _Work(_Turn(buffer, piece // 4).read, piece)
@@ -139,17 +131,17 @@ class _Turn:
         return self.slices[self.next].sum()
 
 
-def _best_rate(device: torch.device, works: Sequence[_Work], seconds: float = SECONDS) -> float:
-    """The highest amount a second over all works, each repeated for its share of `seconds`; longer while the machine is busy."""
+def _best_rate(device: torch.device, works: Sequence[_Work]) -> tuple[float, bool]:
+    """The highest amount a second over all works, repeated until a round was undisturbed or patience ends; and whether none was."""
     clock = _event_clock if device.type == "cuda" else partial(_wall_clock, device)
-    best = 0.0
-    for _ in range(PATIENCE):
+    best, end = 0.0, time.perf_counter() + PATIENCE * SECONDS
+    while best == 0 or time.perf_counter() < end:
         wall, cpu = time.perf_counter(), time.process_time()
-        best = max(best, *(work.amount / _fastest(work.run, clock, seconds / len(works)) for work in works))
+        best = max(best, *(work.amount / _fastest(work.run, clock, SECONDS / len(works)) for work in works))
         had = (time.process_time() - cpu) / (time.perf_counter() - wall)
         if device.type != "cpu" or had > QUIET * torch.get_num_threads():
-            break
-    return best
+            return best, False
+    return best, True
 
 
 def _fastest(run: Callable[[], object], clock: Callable[[Callable[[], object]], float], seconds: float) -> float:
@@ -183,6 +175,10 @@ def _event_clock(run: Callable[[], object]) -> float:
 def _synchronise(device: torch.device) -> None:
     if device.type == "mps":
         torch.mps.synchronize()
+
+
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from specviz.analysis import roofline as analysis
+from specviz.analysis.datasheets import A100, Datasheet
 from specviz.analysis.quantities import number
 from specviz.figures import plot
 from specviz.figures.plot import Fig, Point, si, signif, signifs, takes
@@ -16,7 +17,6 @@ from specviz.figures.text import key
 from specviz.trace import Header, Pass, Peaks, Step
 
 # the datasheet of analysis/hardware.py, which needs torch; a test holds the two together
-A100 = Peaks(device="A100", dtype="bfloat16", flops=312e12, bandwidth=2e12, measured_on="datasheet")
 _LOW = 0.5  # FLOP/byte where the roofs begin
 _PLOT = (240, 158)  # pixels inside the axes of the panel that the figure is made for
 SIGNS = {"plain": "■", "draft": "▲", "verify": "●", "prefill": "◆"}
@@ -106,7 +106,7 @@ def draw_roofline(info: RooflineInfo, current: int | None = None) -> Fig:
     return plot.filled(base, roofline_points(info.points), current)
 
 
-def _roof(peaks: Peaks, line: dict[str, object], role: str, reach: float = 10) -> Fig:
+def _roof(peaks: Peaks | Datasheet, line: dict[str, object], role: str, reach: float = 10) -> Fig:
     """Up along the bandwidth to the ridge, then level, `reach` times as far."""
     x, y = [_LOW, peaks.ridge, reach * peaks.ridge], [_LOW * peaks.bandwidth, peaks.flops, peaks.flops]
     trace = {"type": "scatter", "mode": "lines", "x": signifs(x), "y": signifs(y), "line": line, "meta": {"role": role}}
@@ -116,7 +116,7 @@ def _roof(peaks: Peaks, line: dict[str, object], role: str, reach: float = 10) -
 def _datasheet() -> Fig:
     """A roof that is assumed, not measured, and says so."""
     roof = _roof(A100, {"color": "var:datasheet", "width": 1.4, "dash": "dash"}, "datasheet", reach=5)
-    text = ["", key("roofline.datasheet", device=A100.device, ridge=number(A100.ridge)), ""]
+    text = ["", key("roofline.datasheet", device=A100.name, ridge=number(A100.ridge)), ""]
     font = {"size": plot.SMALL, "color": "var:soft"}
     return roof | {"mode": "lines+text", "text": text, "textposition": "bottom left", "textfont": font, "visible": False}
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from specviz.analysis import hardware
-from specviz.analysis.hardware import DATASHEETS, peaks
+from specviz.analysis.datasheets import A100
+from specviz.analysis.hardware import peaks
 from specviz.trace import Peaks
 
 FOUND = Peaks(device="x", dtype="float32", flops=2e11, bandwidth=2e10, measured_on="2026-01-31")
@@ -88,12 +89,21 @@ def test_a_hiccup_of_the_clock_makes_no_roof():
     assert hardware._fastest(lambda: None, lambda run: next(readings), 0) == 5.0  # three readings at the least: the third best of them
 
 
+def test_little_free_memory_means_smaller_measurements(monkeypatch: pytest.MonkeyPatch):
+    cpu = torch.device("cpu")
+    assert len(list(hardware._products(cpu, torch.float32))) == len(hardware.CPU_SIZES)
+    assert max(read.amount for read in hardware._reads(cpu)) == hardware.SLICES[-1]
+    monkeypatch.setattr(hardware, "_free_memory", lambda device: 2**22)
+    assert len(list(hardware._products(cpu, torch.float32))) == 1
+    first = next(hardware._reads(cpu))
+    assert sum(part.numel() for part in first.run.__self__.slices) * 4 == hardware.SLICES[-1]
+
+
 def test_slices_take_turns_through_the_whole_buffer():
     turn = hardware._Turn(torch.arange(8.0), 2)
     assert [float(turn.read()) for _ in range(5)] == [5, 9, 13, 1, 5]
 
 
 def test_the_seed_of_the_comparison():
-    seed = DATASHEETS[0]
-    assert (seed.name, seed.flops, seed.bandwidth, seed.ridge) == ("A100 (seed)", 312e12, 2e12, 156)
-    assert "NVIDIA" in seed.source
+    assert (A100.flops, A100.bandwidth, A100.ridge) == (312e12, 2e12, 156)
+    assert "NVIDIA" in A100.source

@@ -1,0 +1,93 @@
+"""python -m tests.bench [engine|page] [--quick]: measure, print tables, and write bench-results/<time>.json."""
+
+import argparse
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from rich.console import Console
+from rich.table import Table
+
+from specviz.analysis.quantities import number
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench-results"
+BUSY = 0.3  # load average a core before we start: more, and something else is running
+
+
+def machine() -> dict[str, Any]:
+    """What ran the measurements, and how busy it was."""
+    from specviz.analysis.hardware import processor
+
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    return {
+        "processor": processor("cuda" if torch.cuda.is_available() else "cpu"),
+        "cores": cores,
+        "load_before": load,
+        "busy": load > BUSY * cores,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
+    """Every table of the engine, on the embedded pair."""
+    import specviz
+    from tests.bench import engine as bench
+
+    pair = specviz.load("embedded")
+    tokens, repeats = (16, 2) if quick else (64, 7)
+    return {
+        "against transformers (T = 0)": bench.against_transformers(pair, tokens, repeats),
+        "a target pass by its tokens": bench.passes(pair, 3 if quick else 15),
+        "recording": bench.recording(pair, tokens),
+    }
+
+
+def page(quick: bool) -> dict[str, list[dict[str, Any]]]:
+    """The table of the page."""
+    from tests.bench import page as bench
+
+    return {"the page (headless Chromium)": bench.measure(2 if quick else 7, 25 if quick else 105)}
+
+
+def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
+    """One table."""
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(number(value) if isinstance(value, float) else "–" if value is None else str(value) for value in row.values()))
+    console.print(table)
+
+
+def main() -> None:
+    """Measure what was asked for, everything by default."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=["engine", "page", "all"], default="all")
+    parser.add_argument("--quick", action="store_true", help="few repeats: to see that it works, not to record")
+    asked = parser.parse_args()
+    parts = {"engine": engine, "page": page}
+    console = Console()
+    report: dict[str, Any] = {"machine": machine(), "quick": asked.quick, "measured": datetime.now(UTC).isoformat(timespec="seconds")}
+    if report["machine"]["busy"]:
+        console.print(f"[bold]This machine is busy (load {report['machine']['load_before']:.1f}): do not record these figures.[/bold]")
+    for name in parts if asked.what == "all" else [asked.what]:
+        tables = parts[name](asked.quick)
+        report[name] = tables
+        for title, rows in tables.items():
+            show(console, title, rows)
+    report["machine"]["threads"] = torch.get_num_threads()  # as the models were loaded with
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{report['measured'].replace(':', '')}.json"
+    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    console.print(f"Written to {file.relative_to(RESULTS.parent)}")
+
+
+if __name__ == "__main__":
+    main()
