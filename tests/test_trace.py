@@ -61,7 +61,7 @@ HOSTILE = {
     "unknown field": lambda raw: json.dumps(raw | {"evil": 1}).encode(),
     "no header": lambda raw: json.dumps(_without(raw, "header")).encode(),
     "steps that are no list": lambda raw: json.dumps(raw | {"steps": 7}).encode(),
-    "a huge number": lambda raw: json.dumps(raw).replace('"token_id": ', '"token_id": 1' + "0" * 400 + ", \"x\": ", 1).encode(),
+    "a huge number": lambda raw: json.dumps(raw).replace('"token_id": ', '"token_id": 1' + "0" * 400 + ', "x": ', 1).encode(),
     "a parent that comes later": lambda raw: json.dumps(_set(raw, ("steps", 0, "tree", 1, "parent"), 9)).encode(),
     "a missing row": lambda raw: json.dumps(_set(raw, ("steps", 0, "rows"), [])).encode(),
     "a method that does not exist": lambda raw: json.dumps(_set(raw, ("header", "config", "method"), "magic")).encode(),

