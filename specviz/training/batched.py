@@ -75,7 +75,9 @@ class LockstepDecoder:
         return F.linear(hidden, self.head)
 
 
-def sample_top_k(logits: Float[Tensor, "rows vocab"], k: int, temperature: Float[Tensor, "rows"], generator: torch.Generator) -> Int[Tensor, "rows"]:
+def sample_top_k(
+    logits: Float[Tensor, "rows vocab"], k: int, temperature: Float[Tensor, "rows"], generator: torch.Generator
+) -> Int[Tensor, "rows"]:
     """One draw a row from the `k` most likely tokens at the row's own temperature (> 0)."""
     values, ids = logits.topk(k, dim=-1)
     choice = torch.multinomial((values.float() / temperature[:, None]).softmax(-1), 1, generator=generator)

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from specviz.training.batched import LockstepDecoder, sample_top_k
 
@@ -72,7 +73,12 @@ class _Row:
 
 @torch.inference_mode()
 def write_corpus(
-    model: torch.nn.Module, tokenizer, tokens: int, rows: int = 192, seed: int = 0, progress: Callable[[int], None] = lambda done: None
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    tokens: int,
+    rows: int = 192,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Corpus:
     """Let `model` write about `tokens` tokens of conversation with itself, `rows` conversations at a time.
 
@@ -92,7 +98,9 @@ def write_corpus(
     for at, token in enumerate(prefix[:-1]):  # the prefix stays in the cache for good; a row that starts anew re-feeds its last token
         hidden[:, at] = decoder.step(torch.full((rows,), token), torch.full((rows,), at))
 
-    starts = cycle(start for opener in OPENERS for start in ([], tokenizer.encode(opener, add_special_tokens=False)))
+    openers: list[list[int]] = [tokenizer.encode(opener, add_special_tokens=False) for opener in OPENERS]
+    no_words: list[int] = []
+    starts = cycle(start for opener in openers for start in (no_words, opener))
     writing = [_Row(list(prefix), list(next(starts))) for _ in range(rows)]
     done_tokens, done_hidden, answers, count = [], [], [], 0
     while count < tokens:

@@ -1,0 +1,17 @@
+import specviz
+from specviz.training.evaluate import PROMPTS, K, measure
+from tests.fakes import table_pair
+
+
+def test_prompts_are_all_different():
+    assert len(set(PROMPTS)) == len(PROMPTS) == 10
+
+
+def test_counts_are_added_up_over_prompts():
+    pair = table_pair()
+    counts = measure(pair, "draft", 1.0, prompts=("abc", "cab"), length=20, seed=3)
+    chosen = {"method": "draft", "rule": "rejection", "k": K, "temperature": 1.0, "max_new_tokens": 20, "seed": 3, "chat": False}
+    traces = [specviz.run(pair, prompt, baseline=False, **chosen) for prompt in ("abc", "cab")]
+    assert counts.tokens == sum(len(trace.token_ids) for trace in traces) == 40
+    assert counts.steps == sum(len(trace.steps) for trace in traces)
+    assert counts.accepted == sum(token.kind == "accepted" for trace in traces for token in trace.emitted) > 0
