@@ -1,4 +1,4 @@
-"""The same law for whole runs: 20,000 tokens of every method and lossless rule, against the target's own table.
+"""The same law for whole runs: 20,000 tokens of every way to propose and lossless rule, against the target's own table.
 
 Given the two tokens before it, each token must follow the target's row. Chi-square over all contexts that occur often enough; a correct
 program fails a case with probability 1e-4.
@@ -19,19 +19,17 @@ from tests.fakes import VOCAB, table_pair
 
 DRAWS, FALSE_ALARM = 20_000, 1e-4
 CASES = [
-    {"method": "plain"},
-    {"method": "draft", "rule": "rejection", "k": 3},
-    {"method": "draft", "rule": "rejection", "tree": "3x2"},
-    {"method": "draft", "rule": "match", "tree": "2x2"},
-    {"method": "medusa", "rule": "rejection", "tree": "3x2"},
     {"method": "draft", "rule": "rejection", "k": 3, "top_p": 0.8, "temperature": 0.7},
+    {"method": "draft", "rule": "rejection", "tree": "3x2"},
+    {"method": "medusa", "rule": "rejection", "tree": "3x2"},
+    {"method": "draft", "rule": "match", "tree": "2x2"},
 ]
 
 
-def _tokens(pair: Pair, case: dict) -> list[list[int]]:
+def _tokens(pair: Pair, case: dict, draws: int = DRAWS) -> list[list[int]]:
     runs = []
-    for seed in range(DRAWS // 400):
-        config = DecodeConfig(**{"temperature": 1.0, **case, "chat": False, "max_new_tokens": 400, "seed": seed})
+    for seed in range(draws // 100):
+        config = DecodeConfig(**{"temperature": 1.0, **case, "chat": False, "max_new_tokens": 100, "seed": seed})
         rounds = Decoding(pair, [0, 1, 2], config).rounds()
         runs.append([token.token_id for done in rounds for token in done.emitted])
     return runs
@@ -70,4 +68,4 @@ def test_typical_acceptance_is_not_lossless() -> None:
     """It changes the distribution, and this law notices: the label on the page is no formality."""
     pair = table_pair()
     rows = torch.softmax(pair.target.table, dim=-1)
-    assert _p_value(_tokens(pair, {"method": "draft", "rule": "typical", "k": 3}), rows) < 1e-12
+    assert _p_value(_tokens(pair, {"method": "draft", "rule": "typical", "k": 3}, draws=4000), rows) < 1e-12

@@ -1,0 +1,97 @@
+"""What the controls say, in either language: one function of the language and of what is chosen.
+
+The page is built from it, and the language switch and every choice that matters to another control send the same again as updates.
+So a control that does not apply is off, and its explanation says why.
+"""
+
+from dataclasses import dataclass
+
+from specviz.config import METHODS, RULES
+from specviz.i18n import LANGUAGES, t
+
+# What the examples ask the model: the same in every language of the page, because these models speak English best.
+PRESETS = {
+    "rewrite": "Repeat this paragraph word for word: The old lighthouse stands at the end of the pier. Every evening the keeper climbs the "
+    "stairs and lights the lamp. Ships far out at sea follow its beam home.",
+    "code": "Write a Python function that returns the n-th Fibonacci number.",
+    "fact": "What is the capital of France?",
+    "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
+    "chinese": "请用中文写两句话，介绍北京的秋天。",
+}
+LANGUAGE_NAMES = {"en": "EN", "zh": "中文"}
+TREES = {
+    "plain": ("",),
+    "draft": ("", "2x1x1x1", "2x2x1", "3x2x1", "4x2x2"),
+    "medusa": ("", "sparse:16", "sparse:32", "sparse:64", "4x2x1x1", "5x3x2"),
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The choices that decide what other controls say."""
+
+    method: str = "draft"
+    rule: str = "rejection"
+    tree: str = ""
+    temperature: float = 0.7
+    preset: str | None = "code"
+
+
+def controls(lang: str, chosen: Chosen) -> dict[str, dict]:
+    """Label, explanation, choices and state of every control, by its id."""
+    words: dict[str, dict] = {name: {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{name}_info")} for name in _PLAIN}
+    words |= {name: {"value": t(lang, f"control.{name}")} for name in ("run", "stop", "more")}
+    words["prompt"]["placeholder"] = t(lang, "control.prompt_placeholder")
+    words["method"] = _radio(lang, "method", METHODS, f"method_{chosen.method}")
+    words["rule"] = _radio(lang, "rule", RULES, _rule_info(chosen))
+    if chosen.rule == "greedy":
+        words["temperature"]["info"] = t(lang, "control.temperature_greedy_info")
+    words["preset"] = {
+        "label": t(lang, "control.preset"),
+        "info": t(lang, f"preset.{chosen.preset}_info" if chosen.preset else "control.preset_info"),
+        "choices": [(t(lang, f"preset.{name}"), name) for name in PRESETS],
+    }
+    return words | {"k": _k(lang, chosen), "tree": _tree(lang, chosen)} | {name: _bar(lang, name, chosen) for name in ("epsilon", "delta")}
+
+
+_PLAIN = ("pair", "prompt", "temperature", "top_p", "length", "seed")
+
+
+def _radio(lang: str, name: str, values: tuple[str, ...], info: str) -> dict:
+    choices = [(t(lang, f"control.{name}_{value}"), value) for value in values]
+    return {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{info}_info"), "choices": choices}
+
+
+def _rule_info(chosen: Chosen) -> str:
+    if chosen.method == "plain":
+        return "rule_plain"
+    return "rule_zero" if chosen.temperature == 0 else f"rule_{chosen.rule}"
+
+
+def _k(lang: str, chosen: Chosen) -> dict:
+    info = {"plain": "k_plain", "medusa": "k_medusa", "draft": "k_tree" if chosen.tree else "k"}[chosen.method]
+    return {"label": t(lang, "control.k"), "info": t(lang, f"control.{info}_info"), "interactive": info == "k"}
+
+
+def _tree(lang: str, chosen: Chosen) -> dict:
+    off = chosen.method == "plain"
+    choices = [(_tree_name(lang, chosen.method, tree), tree) for tree in TREES[chosen.method]]
+    info = {"plain": "control.tree_plain_info", "draft": "control.tree_info", "medusa": "control.tree_medusa_info"}[chosen.method]
+    return {"label": t(lang, "control.tree"), "info": t(lang, info), "choices": choices, "interactive": not off}
+
+
+def _tree_name(lang: str, method: str, tree: str) -> str:
+    if not tree:
+        return {"plain": "–", "draft": t(lang, "control.tree_chain"), "medusa": t(lang, "control.tree_calibrated")}[method]
+    return t(lang, "control.tree_sparse", size=tree.removeprefix("sparse:")) if tree.startswith("sparse:") else tree
+
+
+def _bar(lang: str, name: str, chosen: Chosen) -> dict:
+    on = chosen.rule == "typical"
+    info = t(lang, f"control.{name}_info" if on else "control.typical_only_info")
+    return {"label": t(lang, f"control.{name}"), "info": info, "interactive": on}
+
+
+def tooltips() -> dict[str, dict[str, str]]:
+    """Explanations of the buttons, which have no place for one, by language and id: the page sets them as titles."""
+    return {lang: {name: t(lang, f"control.{name}_info") for name in ("run", "stop", "theme", "help", "more")} for lang in LANGUAGES}
