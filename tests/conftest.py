@@ -15,6 +15,7 @@ install_import_hook(["specviz.engine", "specviz.models", "specviz.training"], "t
 import socket
 from typing import TYPE_CHECKING
 
+import hypothesis  # noqa: F401 (its plugin imports it at the summary otherwise, when CPython 3.11 may fail to parse under the import hook)
 import pytest
 
 import specviz

@@ -7,6 +7,8 @@ from statistics import median
 
 import pytest
 
+from tests.source import parsed
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [*sorted((ROOT / "specviz").rglob("*.py")), ROOT / "app.py"]
 
@@ -38,7 +40,7 @@ def inner(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """Every module that a file imports, dotted, wherever the import stands."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -49,14 +51,14 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
 
 def interface(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """The functions and methods that others can call; not those inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]:
         yield from (
             node for node in scope.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")

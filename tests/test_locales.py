@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.i18n import LANGUAGES, Fault, catalogue, t
+from tests.source import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = [*(ROOT / "specviz").rglob("*.py"), ROOT / "app.py"]
@@ -23,7 +24,7 @@ def texts_in_code() -> frozenset[str]:
     """Every string of the program; in composed ones a HOLE stands for each value."""
     found: set[str] = set()
     for path in PYTHON:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(node.value)
             elif isinstance(node, ast.JoinedStr):

@@ -47,7 +47,7 @@ def test_constraints_hold_on_every_platform():
 def test_the_program_imports_only_what_it_requires():
     required = {canonicalize_name(r.name) for r in requirements("requirements.txt")}
     for path in [*(ROOT / "specviz").rglob("*.py"), ROOT / "app.py"]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
             for name in {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - OPTIONAL - {"specviz"}:

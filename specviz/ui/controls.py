@@ -46,7 +46,7 @@ def _methods(words: dict[str, dict], pairs: Sequence[tuple[str, str]], pair: str
 
 def _prompt(words: dict[str, dict]) -> dict[str, Component]:
     prompt = gr.Textbox(
-        PRESETS[DEFAULT.preset], **words["prompt"], lines=3, max_lines=3, elem_id="prompt", elem_classes=["hinted"], interactive=True
+        PRESETS["python"], **words["prompt"], lines=3, max_lines=3, elem_id="prompt", elem_classes=["hinted"], interactive=True
     )
     chips = {"elem_classes": ["chips", "explained"], "interactive": True}
     return {"prompt": prompt, "preset": gr.Radio(**words["preset"], value=DEFAULT.preset, elem_id="preset", **chips)}

@@ -12,7 +12,7 @@ FOLDER = ASSETS / "traces"
 FIRST = "draft-rejection"  # what a first visit shows: the settings with which the page opens
 # name: (preset of the prompt, parameters)
 RUNS = {
-    "draft-rejection": ("code", DecodeConfig(method="draft", rule="rejection", k=5, temperature=0.7, max_new_tokens=64)),
+    "draft-rejection": ("python", DecodeConfig(method="draft", rule="rejection", k=5, temperature=0.7, max_new_tokens=64)),
     "medusa-typical": ("story", DecodeConfig(method="medusa", rule="typical", temperature=0.7, max_new_tokens=64)),
 }
 
@@ -33,7 +33,7 @@ def record(folder: Path = FOLDER, pair: str = "embedded") -> list[Path]:
     from specviz.models.load import load
 
     models = load(pair)
-    roofs = peaks(str(models.target.device), str(models.target.dtype).removeprefix("torch."))
+    roofs = peaks(str(models.target.device), str(models.target.dtype).removeprefix("torch."), refresh=True)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, (preset, config) in RUNS.items():

@@ -228,7 +228,7 @@ class Messages:
                 raise TypeError("a step before its header")
 
     def message(self, parts: list[dict]) -> dict:
-        """The next message: steps one after another, of a status the latest."""
+        """The next message: steps one after another; the latest status, where nothing of what it announced has come yet."""
         self._seq += 1
         message: dict = {"run": self._run, "seq": self._seq}
         for part in parts:
@@ -236,4 +236,6 @@ class Messages:
             message |= part
             if steps:
                 message["steps"] = steps
+        if message.keys() & {"steps", "done", "error"}:
+            message.pop("status", None)
         return message

@@ -13,7 +13,7 @@ from specviz.i18n import LANGUAGES, t
 PRESETS = {
     "rewrite": "Repeat this paragraph word for word: The old lighthouse stands at the end of the pier. Every evening the keeper climbs the "
     "stairs and lights the lamp. Ships far out at sea follow its beam home.",
-    "code": "Write a Python function that returns the n-th Fibonacci number.",
+    "python": "Write a Python function that returns the n-th Fibonacci number.",
     "fact": "What is the capital of France?",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
     "chinese": "请用中文写两句话，介绍北京的秋天。",
@@ -34,7 +34,7 @@ class Chosen:
     rule: str = "rejection"
     tree: str = ""
     temperature: float = 0.7
-    preset: str | None = "code"
+    preset: str | None = "python"
 
 
 def controls(lang: str, chosen: Chosen) -> dict[str, dict]:

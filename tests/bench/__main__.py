@@ -41,7 +41,7 @@ def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
     from tests.bench import engine as bench
 
     pair = specviz.load("embedded")
-    tokens, repeats = (16, 2) if quick else (64, 7)
+    tokens, repeats = (24, 3) if quick else (64, 7)
     return {
         "against transformers (T = 0)": bench.against_transformers(pair, tokens, repeats),
         "a target pass by its tokens": bench.passes(pair, 3 if quick else 15),

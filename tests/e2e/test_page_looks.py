@@ -84,7 +84,7 @@ def test_an_example_fills_the_prompt(visit: Visit) -> None:
     visitor = visit()
     visitor.page.check("#preset input[value=chinese]")
     visitor.page.wait_for_function("/[\\u4e00-\\u9fff]{4}/.test(document.querySelector('#prompt textarea').value)")
-    visitor.page.check("#preset input[value=code]")
+    visitor.page.check("#preset input[value=python]")
     visitor.page.wait_for_function("document.querySelector('#prompt textarea').value.includes('Python')")
     assert "indentation" in visitor.page.inner_text("#preset .info-text")
     visitor.page.locator("#prompt textarea").press_sequentially("!")
@@ -137,6 +137,7 @@ def test_at_1280_by_720_run_and_stop_stay_in_reach(visit: Visit, language: str) 
         place = box(visitor, button)
         assert place["y"] + place["height"] <= 720
     assert visitor.page.evaluate("document.documentElement.scrollWidth") == 1280
+    assert box(visitor, "#seed")["y"] + box(visitor, "#seed")["height"] <= box(visitor, "#buttons")["y"], "a control is out of sight"
 
 
 def test_a_phone_gets_one_column_with_the_prompt_first(visit: Visit) -> None:

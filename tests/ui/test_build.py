@@ -12,6 +12,7 @@ import pytest
 from specviz.i18n import LANGUAGES, Fault, catalogue
 from specviz.ui import build, handlers
 from specviz.ui.player import options
+from specviz.ui.text import PRESETS
 from specviz.ui.theme import css
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,11 @@ def test_the_controls_have_the_ids_that_others_rely_on(page: gr.Blocks) -> None:
     ids = [block.elem_id for block in page.blocks.values() if block.elem_id]
     assert set(ids) >= IDS
     assert len(ids) == len(set(ids)), "two blocks with one id"
+
+
+def test_the_prompt_is_the_example_that_is_chosen(page: gr.Blocks) -> None:
+    values = {block.elem_id: block.value for block in page.blocks.values() if block.elem_id in ("prompt", "preset")}
+    assert values["prompt"] == PRESETS[values["preset"]]
 
 
 def test_only_trace_is_public(page: gr.Blocks) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.analysis import hardware
 from specviz.config import DecodeConfig
 from specviz.i18n import ASSETS
 from specviz.models.embedded import sha256
@@ -11,6 +12,7 @@ from specviz.trace import Trace
 from specviz.ui import record
 from specviz.ui.controls import DEFAULT
 from specviz.ui.text import PRESETS
+from tests.builders import PEAKS
 
 SHIPPED = ASSETS / "models" / "smollm2-135m"
 PARTS = {"draft": SHIPPED / "draft.safetensors", "medusa": SHIPPED / "medusa.safetensors"}
@@ -61,6 +63,7 @@ def test_record_writes_what_it_decodes(tmp_path: Path, monkeypatch: pytest.Monke
 
     pair = loading.load_local(*write_pair(tmp_path / "models"), device="cpu", dtype="float32")
     monkeypatch.setattr(loading, "load", lambda name: pair)
+    monkeypatch.setattr(hardware, "peaks", lambda device, dtype, refresh: PEAKS)
     monkeypatch.setattr(record, "RUNS", {"one": ("fact", DecodeConfig(max_new_tokens=6, temperature=1.0))})
     [path] = record.record(tmp_path / "traces")
     assert Trace.load(path).header.prompt == PRESETS["fact"]

@@ -237,6 +237,14 @@ def test_messages_are_numbered_and_carry_the_views(recorded: Trace) -> None:
     assert Messages().message([])["run"] != first["run"]
 
 
+def test_a_status_is_over_when_what_it_announced_has_come(recorded: Trace) -> None:
+    messages = Messages()
+    messages.view(recorded.header)
+    status = messages.view(Status("status.decoding", {}))
+    for what in (recorded.steps[0], Done("stopped"), Fault("error.unexpected")):
+        assert "status" not in messages.message([status, messages.view(what)])
+
+
 def stream(prompt: str, line: Line, stops: Stops, session: str) -> list[dict]:
     values = [dict(GOOD, prompt=prompt, length=64)[name] for name in handlers.PARAMETERS]
 

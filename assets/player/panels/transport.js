@@ -124,7 +124,8 @@ class Transport {
       const x = inset + pitch * i - thick / 2;
       pen.globalAlpha = !store.comparable(i) ? 0.15 : i === store.step ? 1 : 0.4;
       let y = high;
-      for (const token of store.judged(i).tokens) {
+      const unseen = store.substep !== "commit" && i >= store.step; // who predicts must not read the outcome here
+      for (const token of unseen ? [{ kind: "edge" }] : store.judged(i).tokens) {
         pen.fillStyle = player.colours[token.kind];
         pen.fillRect(x, y - unit + (unit > 3 ? 1 : 0), thick, Math.max(1, unit - (unit > 3 ? 1 : 0)));
         y -= unit;
