@@ -10,7 +10,6 @@ A prefix `medusa_heads.` or `medusa_head.` is allowed, and `token_map` in every 
 """
 
 import copy
-import hashlib
 import json
 import pickle
 import re
@@ -22,6 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from specviz.i18n import Fault
+from specviz.models.embedded import sha256
 from specviz.models.medusa import MedusaHeads
 from specviz.trace import ModelInfo
 
@@ -29,12 +29,6 @@ DRAFT_FILE = "draft.safetensors"
 MEDUSA_FILES = ("medusa.safetensors", "medusa_lm_head.safetensors", "medusa_lm_head.pt", "model.safetensors")
 BLOCK = re.compile(r"(?:blocks\.(\d+)\.layers\.(\d+)|(\d+)\.(\d+)\.linear)\.(weight|bias)")
 LM_HEAD = re.compile(r"(?:lm_heads\.(\d+)|(\d+)\.(\d+))\.weight|lm_head\.weight")
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pruned(target: nn.Module, layers: tuple[int, ...]) -> nn.Module:

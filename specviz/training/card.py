@@ -6,7 +6,7 @@ Every number comes from the JSON file that training, calibration and evaluation 
 import json
 from pathlib import Path
 
-from specviz.models.checkpoints import sha256
+from specviz.models.embedded import sha256
 
 CORPUS_COMMAND = "python -m specviz train corpus --tokens 640000 --rows 192 --seed 0"
 SHOWN_RANKS = 5

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from specviz.i18n import ASSETS
-from specviz.models.checkpoints import sha256
+from specviz.models.embedded import sha256
 from specviz.training.card import write_card
 
 SHIPPED = ASSETS / "models" / "smollm2-135m"
