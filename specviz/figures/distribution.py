@@ -16,6 +16,7 @@ from specviz.figures.text import key, label, visible
 from specviz.trace import Row, Step
 
 BARS = 9  # tokens shown by name; one more bar is the rest of the vocabulary
+FIRST_CHOICES = 3  # tokens most probable under p that are always among them
 _LABEL = 10  # characters
 _LETTER = {"residual": "p′", "p": "p", "q": "q"}
 _CLEAR = "rgba(0,0,0,0)"
@@ -59,10 +60,15 @@ def distribution_info(step: Step, node: int, config: DecodeConfig) -> Distributi
 
 
 def _shown(row: Row, proposed: set[int], drawn: int | None) -> list[int]:
-    """Places in the row of at most BARS tokens: the drawn one, the proposed ones, then by the larger of p and q; in the row's own order."""
+    """Places in the row of at most BARS tokens, in the row's own order.
+
+    The drawn one and the target's first choices come before the candidates, so that a wide tree of bad guesses cannot hide what the
+    target wanted; then the candidates, and all others, by the larger of p and q.
+    """
     q = row.q or row.p
     chances = [max(pair) for pair in zip(row.p, q, strict=True)]
-    best = sorted(range(len(row.ids)), key=lambda i: (row.ids[i] != drawn, row.ids[i] not in proposed, -chances[i]))
+    wanted = set(sorted(range(len(row.ids)), key=lambda i: -row.p[i])[:FIRST_CHOICES])
+    best = sorted(range(len(row.ids)), key=lambda i: (row.ids[i] != drawn, i not in wanted, row.ids[i] not in proposed, -chances[i]))
     return sorted(best[:BARS])
 
 

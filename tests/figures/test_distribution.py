@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.figures.distribution import BARS, distribution_info, draw_distribution, patch, patched
+from specviz.figures.distribution import BARS, FIRST_CHOICES, distribution_info, draw_distribution, patch, patched
 from specviz.figures.view import localised
 from tests.builders import make_step
 from tests.figures.steps import REJECTION, STEPS, TYPICAL
@@ -20,7 +20,8 @@ def test_bars_add_up_to_one_and_show_every_child_that_fits(name: str) -> None:
         assert (info.q is None) == (not step.children(node))
         shown = {child for child in info.children if child >= 0}
         assert shown <= set(step.children(node))
-        assert len(shown) == min(len(step.children(node)), BARS - (info.extra is not None))
+        assert len(shown) >= min(len(step.children(node)), BARS - FIRST_CHOICES - (info.extra is not None))
+        assert [*info.p[:FIRST_CHOICES]] == sorted(step.rows[node].p, reverse=True)[:FIRST_CHOICES], "the target's first choices are there"
 
 
 def test_values_belong_to_their_tokens() -> None:
