@@ -19,14 +19,15 @@ __version__ = "0.1.0"
 __all__ = ["DecodeConfig", "Fault", "Step", "Trace", "decode", "load", "run"]
 
 
-def load(name: str = "embedded", device: str | None = None, dtype: str | None = None) -> "Pair":
+def load(name: str = "embedded", device: str | None = None, dtype: str | None = None, engine: str | None = None) -> "Pair":
     """Load a pair of the catalog (`python -m specviz models`) on a device ("cpu", "cuda") in a dtype ("float32", "bfloat16").
 
-    None means what the machine has. Raises Fault, with one sentence, where the pair is unknown, does not fit or cannot be reached.
+    None means what the machine has. `engine` is "fast" or "hf" (transformers' own model, the reference); None is the fast one wherever
+    it serves the architecture. Raises Fault, with one sentence, where the pair is unknown, does not fit or cannot be reached.
     """
     from specviz.models.load import load as load_pair  # torch takes seconds to import: traces and figures do without
 
-    return load_pair(name, device, dtype)
+    return load_pair(name, device, dtype, engine=engine)
 
 
 def decode(pair: "Pair", prompt: str, **parameters: Any) -> Iterator[Step]:

@@ -32,6 +32,12 @@ def embedded_pair() -> "Pair":
     return specviz.load("embedded", "cpu", "float32")
 
 
+@pytest.fixture(scope="session")
+def reference_pair() -> "Pair":
+    """The same on the reference engine, whose models are transformers' own."""
+    return specviz.load("embedded", "cpu", "float32", engine="hf")
+
+
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any connection to another machine fails the test that uses this."""
@@ -48,7 +54,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs the embedded model; run it late and browsers last, so that the quick tests fail first."""
     for item in items:
-        if "embedded_pair" in getattr(item, "fixturenames", ()):
+        if {"embedded_pair", "reference_pair"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("model")
     items.sort(key=lambda item: 2 * bool(item.get_closest_marker("browser")) + bool(item.get_closest_marker("model")))
 

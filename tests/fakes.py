@@ -101,6 +101,9 @@ class TableHeads:
     def bytes(self) -> float:
         return 1.0
 
+    def weight_bytes(self) -> float:
+        return 1.0
+
 
 class LetterTokenizer:
     """Token i is the i-th letter."""

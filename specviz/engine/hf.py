@@ -52,7 +52,7 @@ class HFModel:
             use_cache=True,
             output_hidden_states=True,
         )
-        return Output(self._widened(result.logits[0]), result.hidden_states[-1][0])
+        return Output(widened(result.logits[0], self.token_map, self.vocab_size), result.hidden_states[-1][0])
 
     @torch.inference_mode()
     def prefill(self, cache: PathCache, tokens: Int[Tensor, "n"]) -> Float[Tensor, "d"]:
@@ -64,11 +64,13 @@ class HFModel:
             )
         return result.last_hidden_state[0, -1]
 
-    def _widened(self, logits: Float[Tensor, "n m"]) -> Float[Tensor, "n V"]:
-        if self.token_map is None:
-            return logits
-        wide = logits.new_full((len(logits), self.vocab_size), -torch.inf)
-        return wide.index_copy_(1, self.token_map, logits)
+
+def widened(logits: Float[Tensor, "n m"], token_map: Int[Tensor, "m"] | None, vocab_size: int) -> Float[Tensor, "n V"]:
+    """Logits over the whole vocabulary from those of the tokens in `token_map` (None: they are whole already); -inf for all others."""
+    if token_map is None:
+        return logits
+    wide = logits.new_full((len(logits), vocab_size), -torch.inf)
+    return wide.index_copy_(1, token_map, logits)
 
 
 def model_shape(config: PretrainedConfig, dtype: torch.dtype, head_rows: int) -> ModelShape:

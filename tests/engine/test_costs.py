@@ -59,8 +59,8 @@ def test_flops_of_a_prefill_which_scores_nothing(tiny: HFModel):
 
 
 @pytest.mark.parametrize("tree", [PLAIN, CHAIN, TREE], ids=["plain", "chain", "tree"])
-def test_flops_of_the_embedded_model(embedded_pair, tree: TokenTree):
-    for model in filter(None, (embedded_pair.target, embedded_pair.draft)):
+def test_flops_of_the_embedded_model(reference_pair, tree: TokenTree):
+    for model in filter(None, (reference_pair.target, reference_pair.draft)):
         assert model.shape.flops(len(tree), 40) == pytest.approx(forward_flops(model, tree, 40), rel=0.01)
 
 

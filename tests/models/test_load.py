@@ -4,12 +4,13 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from sentencepiece import SentencePieceTrainer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 import specviz
 from specviz.i18n import Fault
@@ -42,7 +43,7 @@ def test_padding_is_cut_off_whichever_side_has_it(tmp_path, target_rows, draft_r
 def test_cutting_off_padding_leaves_the_logits_of_all_tokens_as_they_are(tmp_path):
     target, _ = write_pair(tmp_path, target_rows=104)
     before = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32)
-    after = load_local(target, device="cpu", dtype="float32").target.model
+    after = load_local(target, device="cpu", dtype="float32", engine="hf").target.model
     ids = torch.tensor([[5, 20, 99]])
     assert before(ids).logits.shape[-1] == 104
     assert torch.equal(before(ids).logits[..., :100], after(ids).logits)
@@ -51,7 +52,7 @@ def test_cutting_off_padding_leaves_the_logits_of_all_tokens_as_they_are(tmp_pat
 def test_untied_heads_are_cut_too(tmp_path):
     write_tokenizer(tmp_path)
     write_llama(tmp_path, rows=112, tied=False)
-    assert load_local(tmp_path, device="cpu", dtype="float32").target.model.lm_head.weight.shape == (100, 32)
+    assert load_local(tmp_path, device="cpu", dtype="float32", engine="hf").target.model.lm_head.weight.shape == (100, 32)
 
 
 def test_greedy_drafting_gives_the_text_of_plain_decoding(tmp_path):
@@ -66,7 +67,8 @@ def test_what_a_pair_says_of_itself(tmp_path):
     weights = tmp_path / "target" / "model.safetensors"
     assert pair.target.info.sha256 == embedded.sha256(weights)
     assert pair.target.info.name == "target"
-    assert pair.target.info.parameters == sum(p.numel() for p in pair.target.model.parameters())
+    model = load_local(tmp_path / "target", device="cpu", dtype="float32", engine="hf").target.model
+    assert pair.target.info.parameters == sum(p.numel() for p in model.parameters())
     assert pair.target.info.sha256 != pair.draft.info.sha256
     assert pair.device_name
     assert pair.tokenizer.chat_template
@@ -95,6 +97,35 @@ def test_a_file_of_the_hubs_cache_is_named_by_its_hash(tmp_path):
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").symlink_to(blob)
     assert (loading.weights_hash(snapshot), loading._published_name(snapshot)) == ("ab" * 32, "owner/tiny")
+
+
+def test_the_fast_engine_is_chosen_where_it_serves(tmp_path):
+    write_pair(tmp_path)
+    made = {engine: load_local(tmp_path / "target", device="cpu", dtype="float32", engine=engine) for engine in (None, "fast", "hf")}
+    assert [pair.target.engine for pair in made.values()] == ["fast", "fast", "hf"]
+    texts = [specviz.run(pair, "Hello", method="plain", max_new_tokens=24, baseline=False).token_ids for pair in made.values()]
+    assert texts[0] == texts[1] == texts[2]
+    with pytest.raises(Fault, match="engine"):
+        load_local(tmp_path / "target", device="cpu", dtype="float32", engine="turbo")
+
+
+def test_an_architecture_that_only_the_reference_runs(tmp_path):
+    write_tokenizer(tmp_path)
+    GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=32, n_layer=1, n_head=2, n_positions=128)).save_pretrained(tmp_path)
+    assert load_local(tmp_path, device="cpu", dtype="float32").target.engine == "hf"
+    with pytest.raises(Fault, match="gpt2"):
+        load_local(tmp_path, device="cpu", dtype="float32", engine="fast")
+
+
+def test_no_memory_is_a_sentence(empty_shelf, monkeypatch):
+    """Whatever torch raises when memory ends; other errors stay what they are."""
+    for error in (MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+        monkeypatch.setattr(loading, "_load_embedded", Mock(side_effect=error))
+        with pytest.raises(Fault, match="no memory left"):
+            loading.load("embedded", "cpu", "float32")
+    monkeypatch.setattr(loading, "_load_embedded", Mock(side_effect=RuntimeError("something else")))
+    with pytest.raises(RuntimeError, match="something else"):
+        loading.load("embedded", "cpu", "float32")
 
 
 def test_a_draft_of_another_vocabulary_is_refused(tmp_path):
@@ -138,7 +169,7 @@ def test_the_format_of_older_checkpoints(tmp_path):
     state = load_file(target / "model.safetensors")
     (target / "model.safetensors").unlink()
     torch.save(state, target / "pytorch_model.bin")
-    pair = load_local(target, device="cpu", dtype="float32")
+    pair = load_local(target, device="cpu", dtype="float32", engine="hf")
     assert pair.tokenizer.decode(pair.tokenizer.encode("the fox", add_special_tokens=False)) == "the fox"
     assert pair.target.vocab_size == 48
     assert torch.equal(pair.target.model.model.embed_tokens.weight, state["model.embed_tokens.weight"][:48])
@@ -196,7 +227,7 @@ def test_a_hub_pair_from_its_snapshots(empty_shelf, monkeypatch, tmp_path):
 def test_a_pair_is_loaded_once_even_when_two_ask(empty_shelf, monkeypatch, tmp_path):
     calls, started, pair = [], threading.Barrier(2), load_tiny(tmp_path)
 
-    def load_embedded(where, progress):
+    def load_embedded(entry, where, progress, engine):
         calls.append(where)
         return replace(pair)
 
