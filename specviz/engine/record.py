@@ -1,12 +1,11 @@
 """From tensors to a `Step`: what is worth remembering of a round, cut to the top candidates and a few scalars."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from specviz.config import DecodeConfig
@@ -14,7 +13,7 @@ from specviz.engine.divergence import kl, total_variation
 from specviz.engine.rules import Evidence, Judgement, measure, rejection_tests, threshold
 from specviz.engine.text import TokenTexts
 from specviz.engine.tree import TokenTree
-from specviz.trace import Emitted, Node, Pass, Row, Seconds, Step
+from specviz.trace import Emitted, Match, Node, Pass, Row, Seconds, Step
 
 TOP = 8  # candidates of p, and as many of q, that a row names
 
@@ -34,14 +33,14 @@ class Round:
     dropped: int
     passes: tuple[Pass, ...]
     seconds: Seconds
+    matches: tuple[Match, ...] | None = None
 
 
 def step_of(done: Round, index: int, config: DecodeConfig, texts: TokenTexts) -> Step:
     """The record of a round. The numbers that the other rules would need are taken too, so that they can be tried on it later."""
     before = time.perf_counter()
     sampled = config.temperature > 0
-    if sampled and not done.evidence.u:
-        done = replace(done, evidence=measure(done.tree, done.p, done.u, done.v, ("rejection",)))
+    done = replace(done, evidence=_completed(done, sampled))
     rows = _rows(done, config, sampled)
     named = {token for row in rows for token in row.ids}
     nodes = _nodes(done, texts, sampled)
@@ -56,7 +55,18 @@ def step_of(done: Round, index: int, config: DecodeConfig, texts: TokenTexts) ->
         dropped=done.dropped,
         passes=done.passes,
         seconds=done.seconds.model_copy(update={"record": time.perf_counter() - before}),
+        matches=done.matches,
     )
+
+
+def _completed(done: Round, sampled: bool) -> Evidence:
+    """What the run's own rule did not have to know is measured now."""
+    known = done.evidence
+    missing = [part for part in ("entropy", "argmax") if not getattr(known, part)]
+    if sampled and not known.u:
+        missing += ["draw", "rejection"]
+    more = measure(done.tree, done.p, done.u, done.v, missing)
+    return replace(known, **{field: values for field, values in vars(more).items() if values})
 
 
 def _nodes(done: Round, texts: TokenTexts, sampled: bool) -> tuple[Node, ...]:
@@ -77,56 +87,60 @@ def _nodes(done: Round, texts: TokenTexts, sampled: bool) -> tuple[Node, ...]:
 def _rows(done: Round, config: DecodeConfig, sampled: bool) -> tuple[Row, ...]:
     tree, p, evidence = done.tree, done.p, done.evidence
     q_of = {node: q for node in range(len(tree)) if (q := tree.q_after(node)) is not None}
-    distances = _distances(p, q_of)
+    asked = list(q_of)
+    theirs = torch.stack(list(q_of.values())) if asked else p[:0]
+    distances = dict(zip(asked, _distances(p[asked], theirs), strict=True))
+    best = dict(zip(asked, _best(theirs), strict=True))
     residuals = rejection_tests(tree, p)[1] if sampled else {}
     uniforms = done.v.tolist()
     rows = []
-    for node, ids in enumerate(_named(done, q_of, sampled)):
-        q, residual = q_of.get(node), residuals.get(node)
-        row: dict[str, Any] = {"ids": ids.tolist(), "p": _rounded(p[node, ids]), "p_tail": _tail(p[node], ids)}
-        if q is not None:
-            row |= {"q": _rounded(q[ids]), "q_tail": _tail(q, ids), **distances[node]}
+    for node, tops in enumerate(_best(p)):
+        ids = _named(done, node, {*tops, *best.get(node, ())}, sampled)
+        row: dict[str, Any] = {"ids": ids.tolist(), **_column("p", p[node, ids])}
+        if node in q_of:
+            row |= {**_column("q", q_of[node][ids]), **distances[node]}
         if sampled:
             row |= {"u": uniforms[node], "draw": evidence.draw[node]}
-        if residual is not None:
-            row |= {"residual": _rounded(residual[ids]), "residual_draw": evidence.residual_draw[node]}
+        if node in residuals:
+            row |= {"residual": _rounded(residuals[node][ids].tolist()), "residual_draw": evidence.residual_draw[node]}
         entropy = evidence.entropy[node]
         row |= {"entropy": entropy, "threshold": threshold(config.epsilon, config.delta, entropy), "argmax": evidence.argmax[node]}
         rows.append(Row(**row))
     return tuple(rows)
 
 
-def _named(done: Round, q_of: dict[int, Tensor], sampled: bool) -> Iterator[Tensor]:
-    """The tokens that each row names, most probable under p first: the top of p and of q, the children, and what was drawn."""
+def _best(rows: Float[Tensor, "n V"]) -> list[list[int]]:
+    """The most probable tokens of every row, those of probability 0 left out."""
+    top = rows.topk(min(TOP, rows.shape[-1]), dim=-1)
+    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    return [[token for token, share in zip(ids, shares, strict=True) if share > 0] for ids, shares in pairs]
+
+
+def _named(done: Round, node: int, best: set[int], sampled: bool) -> Int[Tensor, "m"]:
+    """The tokens that a row names, most probable under p first: the top of p and of q, the children, and what was drawn."""
     tree, evidence = done.tree, done.evidence
-    top_p = done.p.topk(min(TOP, done.p.shape[-1]), dim=-1).indices.tolist()
-    for node, tops in enumerate(top_p):
-        named = {*tops, evidence.argmax[node], *(tree.tokens[child] for child in tree.children[node])}
-        if node in q_of:
-            named.update(q_of[node].topk(min(TOP, done.p.shape[-1])).indices.tolist())
-        if sampled:
-            named.update((evidence.draw[node], evidence.residual_draw[node]))
-        ids = torch.tensor(sorted(named), device=done.p.device)
-        yield ids[done.p[node, ids].argsort(descending=True, stable=True)]
+    named = {*best, evidence.argmax[node], *(tree.tokens[child] for child in tree.children[node])}
+    if sampled:
+        named |= {evidence.draw[node], evidence.residual_draw[node]}
+    ids = torch.tensor(sorted(named), device=done.p.device)
+    return ids[done.p[node, ids].argsort(descending=True, stable=True)]
 
 
-def _distances(p: Float[Tensor, "n V"], q_of: dict[int, Tensor]) -> dict[int, dict[str, float]]:
-    """KL and TV of every row where the proposer said something."""
-    if not q_of:
-        return {}
-    nodes = list(q_of)
-    ours, theirs = p[nodes], torch.stack([q_of[node] for node in nodes])
-    divergence, missing = kl(ours, theirs)
-    columns = zip(divergence.tolist(), missing.tolist(), total_variation(ours, theirs).tolist(), strict=True)
-    return {node: {"kl": d, "kl_missing": m, "tv": t} for node, (d, m, t) in zip(nodes, columns, strict=True)}
+def _distances(p: Float[Tensor, "n V"], q: Float[Tensor, "n V"]) -> list[dict[str, float]]:
+    """KL and TV of rows where the proposer said something."""
+    divergence, missing = kl(p, q)
+    columns = zip(divergence.tolist(), missing.tolist(), total_variation(p, q).tolist(), strict=True)
+    return [{"kl": d, "kl_missing": m, "tv": t} for d, m, t in columns]
 
 
-def _tail(row: Float[Tensor, "V"], ids: Tensor) -> float:
-    return _short(max(0.0, float(row.sum() - row[ids].sum())))
+def _column(name: str, shares: Float[Tensor, "m"]) -> dict[str, Any]:
+    """The probabilities of the named tokens, and the mass of all others."""
+    values = shares.tolist()
+    return {name: _rounded(values), f"{name}_tail": _short(max(0.0, 1 - sum(values)))}
 
 
-def _rounded(values: Tensor) -> tuple[float, ...]:
-    return tuple(_short(value) for value in values.tolist())
+def _rounded(values: list[float]) -> tuple[float, ...]:
+    return tuple(map(_short, values))
 
 
 def _short(value: float) -> float:

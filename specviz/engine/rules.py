@@ -11,9 +11,10 @@ does not.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from specviz.engine.divergence import entropy
@@ -21,8 +22,13 @@ from specviz.engine.sampling import draw
 from specviz.engine.tree import TokenTree
 from specviz.trace import Kind, Step, Verdict
 
-# What a rule reads beyond p, entropy and argmax: see `measure`.
-NEEDS: dict[str, tuple[str, ...]] = {"greedy": (), "match": ("draw",), "typical": ("draw",), "rejection": ("rejection",)}
+# What a rule reads beyond p: see `measure`.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "greedy": ("argmax",),
+    "match": ("draw",),
+    "typical": ("draw", "entropy"),
+    "rejection": ("draw", "rejection"),
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,8 @@ class Evidence:
     tokens: Sequence[int]
     parents: Sequence[int]
     p: Sequence[float]
-    entropy: Sequence[float]
-    argmax: Sequence[int]
+    entropy: Sequence[float] = ()
+    argmax: Sequence[int] = ()
     p_test: Sequence[float] = ()
     q_test: Sequence[float] = ()
     u: Sequence[float] = ()
@@ -142,24 +148,26 @@ def _typical(evidence: Evidence, epsilon: float, delta: float) -> tuple[list[int
 def measure(tree: TokenTree, p: Float[Tensor, "n V"], u: Float[Tensor, "n"], v: Float[Tensor, "n"], parts: Iterable[str]) -> Evidence:
     """Condense the target's rows to evidence. `u` are the uniforms of the tests, `v` those of the draws.
 
-    `parts` names what to compute beyond the always needed: "rejection" (tests and residual draws), "draw" (a token from every row).
+    `parts` names what to compute beyond p itself: "entropy", "argmax", "draw" (a token from every row), "rejection" (tests and residual
+    draws; with "draw"). A pass over a whole vocabulary is not free, so a rule asks only for what it reads.
     """
     parents = torch.tensor(tree.parents)[1:]
     chosen = p[parents, torch.tensor(tree.tokens)[1:]].tolist()
-    found: dict[str, list] = {}
-    if "draw" in parts or "rejection" in parts:
+    found: dict[str, Any] = {}
+    if "entropy" in parts:
+        found["entropy"] = entropy(p).tolist()
+    if "argmax" in parts:
+        found["argmax"] = p.argmax(dim=-1).tolist()
+    if "draw" in parts:
         found["draw"] = draw(p, v).tolist()
     if "rejection" in parts:
         tests, residuals = rejection_tests(tree, p)
-        found["p_test"], found["q_test"] = [0.0], [0.0]
-        for p_test, q_test in tests:
-            found["p_test"].append(p_test)
-            found["q_test"].append(q_test)
-        found["residual_draw"] = list(found["draw"])
-        for node, residual in residuals.items():
-            found["residual_draw"][node] = int(draw(residual[None], v[node : node + 1]))
-        found["u"] = u.tolist()
-    return Evidence(tree.tokens, tree.parents, [1.0, *chosen], entropy(p).tolist(), p.argmax(dim=-1).tolist(), **found)
+        p_test, q_test = zip((0.0, 0.0), *tests, strict=True)
+        found |= {"p_test": p_test, "q_test": q_test, "u": u.tolist(), "residual_draw": list(found["draw"])}
+        if residuals:
+            for node, token in zip(residuals, draw(torch.stack([*residuals.values()]), v[[*residuals]]).tolist(), strict=True):
+                found["residual_draw"][node] = token
+    return Evidence(tree.tokens, tree.parents, [1.0, *chosen], **found)
 
 
 def rejection_tests(tree: TokenTree, p: Float[Tensor, "n V"]) -> tuple[list[tuple[float, float]], dict[int, Float[Tensor, "V"]]]:
@@ -169,34 +177,46 @@ def rejection_tests(tree: TokenTree, p: Float[Tensor, "n V"]) -> tuple[list[tupl
     replacement, q by norm(q with q(x) = 0). A chosen child was never drawn: its q is one-hot, so the test is u < p(x), and the residual
     is p without x. Both are exact (Chen et al. 2024, Sequoia, theorem 1; Leviathan et al. 2023, appendix A.1).
     """
-    tests: list[tuple[float, float]] = [(0.0, 0.0)] * (len(tree) - 1)
-    residuals = {}
-    for node, children in enumerate(tree.children):
-        if not children:
-            continue
-        left = p[node]
-        q = tree.q_after(node) if tree.drawn else None
-        for child in children:
-            x = tree.tokens[child]
-            tests[child - 1] = (float(left[x]), 1.0 if q is None else float(q[x]))
-            left, q = _refuse(left, q, x)
-        residuals[node] = left
-    return tests, residuals
+    tests = [(0.0, 0.0)] * (len(tree) - 1)
+    inner = [node for node, children in enumerate(tree.children) if children]
+    left = _rows(p, inner)
+    q = _rows(tree.q, [tree.q_row[node] for node in inner]) if tree.drawn and tree.q is not None else None
+    for rank in range(max((len(tree.children[node]) for node in inner), default=0)):  # all children of a rank at once
+        rows = [row for row, node in enumerate(inner) if rank < len(tree.children[node])]
+        nodes = [tree.children[inner[row]][rank] for row in rows]
+        x = torch.tensor([[tree.tokens[node]] for node in nodes], device=p.device)
+        ours, theirs = _rows(left, rows), None if q is None else _rows(q, rows)
+        said = [[1.0]] * len(nodes) if theirs is None else theirs.gather(1, x).tolist()
+        for node, [mine], [other] in zip(nodes, ours.gather(1, x).tolist(), said, strict=True):
+            tests[node - 1] = (mine, other)
+        left = _put(left, rows, _residual(ours, theirs, x))
+        if q is not None and theirs is not None:
+            q = _put(q, rows, _without(theirs, x))
+    return tests, dict(zip(inner, left, strict=True))
 
 
-def _refuse(p: Float[Tensor, "V"], q: Float[Tensor, "V"] | None, x: int) -> tuple[Float[Tensor, "V"], Float[Tensor, "V"] | None]:
-    """p and q after the candidate x was refused."""
-    if q is None:
-        left = p.clone()
-        left[x] = 0
-    else:
-        left = (p - q).clamp(min=0)
-        q = q.clone()
-        q[x] = 0
-        q = q / q.sum().clamp(min=torch.finfo(q.dtype).tiny)
-    mass = left.sum()
+def _rows(table: Float[Tensor, "n V"], rows: list[int]) -> Float[Tensor, "m V"]:
+    """Some rows of a table; all of them in order are the table itself."""
+    return table if rows == list(range(len(table))) else table.index_select(0, torch.tensor(rows, dtype=torch.long, device=table.device))
+
+
+def _put(table: Float[Tensor, "n V"], rows: list[int], new: Float[Tensor, "m V"]) -> Float[Tensor, "n V"]:
+    """The table with new rows in those places."""
+    return new if len(rows) == len(table) else table.index_copy(0, torch.tensor(rows, device=table.device), new)
+
+
+def _residual(p: Float[Tensor, "n V"], q: Float[Tensor, "n V"] | None, x: Int[Tensor, "n 1"]) -> Float[Tensor, "n V"]:
+    """What is left of p after the candidates x were refused."""
+    left = p.scatter(1, x, 0) if q is None else (p - q).clamp_(min=0)
+    mass = left.sum(dim=1, keepdim=True)
     # p equal to q up to rounding: a refusal then has probability 0 but for the rounding, and any draw from p is right.
-    return (left / mass if mass > 0 else p), q
+    return left.div_(mass) if bool((mass > 0).all()) else torch.where(mass > 0, left / mass, p)
+
+
+def _without(q: Float[Tensor, "n V"], x: Int[Tensor, "n 1"]) -> Float[Tensor, "n V"]:
+    """q for the next sibling: the candidates x are not put back."""
+    left = q.scatter(1, x, 0)
+    return left.div_(left.sum(dim=1, keepdim=True).clamp_(min=torch.finfo(q.dtype).tiny))
 
 
 def recorded(step: Step) -> Evidence:

@@ -12,6 +12,7 @@ from torch import Tensor
 from specviz.config import DecodeConfig
 from specviz.i18n import Fault
 
+_BLOCK = 256  # tokens summed up before one of them is looked for
 _NUCLEUS = 2048  # candidates among which top-p looks first; a full sort of the vocabulary costs more than the forward pass
 
 
@@ -24,9 +25,11 @@ def warp(logits: Float[Tensor, "n V"], config: DecodeConfig, text: Sequence[int]
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if config.repetition_penalty != 1:
         logits = penalised(logits, config.repetition_penalty, text, paths)
-    p = torch.softmax(logits / config.shown_temperature, dim=-1)
-    if not torch.isfinite(p.sum()):
+    p = torch.softmax(logits if config.shown_temperature == 1 else logits / config.shown_temperature, dim=-1)
+    if not torch.isfinite(p[:, 0]).all():  # one number that is not finite makes a whole row of the softmax so
         raise Fault("error.not_finite")
+    if not 0 < config.top_k < p.shape[-1] and config.top_p == 1:
+        return p
     if 0 < config.top_k < p.shape[-1]:
         p = p.masked_fill(p < p.topk(config.top_k, dim=-1).values[:, -1:], 0)
         p = p / p.sum(dim=-1, keepdim=True)  # top-p is a share of what top-k left
@@ -59,23 +62,38 @@ def _nucleus(p: Float[Tensor, "n V"], top_p: float) -> Float[Tensor, "n V"]:
 
 
 def draw(p: Float[Tensor, "n V"], u: Float[Tensor, "n"]) -> Int[Tensor, "n"]:
-    """The token that each uniform picks from its row, by inverse CDF; never one of probability 0. Rows need not sum to 1."""
-    cdf = p.double().cumsum(dim=-1)
-    picked = torch.searchsorted(cdf, (u.double() * cdf[:, -1])[:, None], right=True)[:, 0]
-    last = (p > 0).double().cumsum(dim=-1).argmax(dim=-1)  # where u·total rounds up to the total
-    return torch.minimum(picked, last)
+    """The token that each uniform picks from its row, by inverse CDF; never one of probability 0. Rows need not sum to 1.
 
-
-def draw_without_replacement(q: Float[Tensor, "V"], count: int, generator: torch.Generator) -> list[int]:
-    """Up to `count` different tokens in the order in which drawing one after the other, without putting back, would give them.
-
-    The q(x)/Exp(1) race: its winner is distributed as q, its second as q without the winner, and so on (the Gumbel top-k trick, Kool
-    et al. 2019). Fewer come back where fewer have q > 0.
+    Sums are in fp64. First a block of tokens is picked, then a token of it: a running sum over a whole vocabulary costs more than a draft.
     """
-    clocks = torch.empty(q.shape, dtype=torch.float64).exponential_(generator=generator).to(q.device)
-    race = q.double() / clocks
-    winners = race.topk(min(count, int((q > 0).sum())))
-    return winners.indices.tolist()
+    if p.shape[-1] <= _BLOCK:
+        mass = p.double()
+        return _pick(mass, u.double() * mass.sum(dim=-1))[0]
+    blocks = torch.nn.functional.pad(p, (0, -p.shape[-1] % _BLOCK)).unflatten(-1, (-1, _BLOCK))
+    mass = blocks.sum(dim=-1, dtype=torch.float64)
+    block, rest = _pick(mass, u.double() * mass.sum(dim=-1))
+    within = blocks[torch.arange(len(p), device=p.device), block].double()
+    return block * _BLOCK + _pick(within, rest)[0]
+
+
+def _pick(mass: Float[Tensor, "n m"], aim: Float[Tensor, "n"]) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
+    """Where the running sum of each row passes `aim`, and how far `aim` lies behind the sum before that place."""
+    sums = mass.cumsum(dim=-1)
+    last = mass.shape[-1] - 1 - (mass > 0).flip(-1).int().argmax(dim=-1)  # where `aim` was rounded up to the total
+    place = torch.minimum(torch.searchsorted(sums, aim[:, None], right=True)[:, 0], last)[:, None]
+    return place[:, 0], aim - (sums - mass).gather(1, place)[:, 0]
+
+
+def draw_without_replacement(q: Float[Tensor, "n V"], count: int, generator: torch.Generator) -> list[list[int]]:
+    """Up to `count` different tokens from every row, one drawn after the other without putting back; fewer where fewer have q > 0."""
+    left = q
+    drawn: list[list[int]] = [[] for _ in q]
+    for _ in range(min(count, q.shape[1])):
+        tokens = draw(left, torch.rand(len(q), generator=generator, dtype=torch.float64).to(q.device)).clamp(max=q.shape[1] - 1)[:, None]
+        for row, token, mass in zip(drawn, tokens.tolist(), left.gather(1, tokens).tolist(), strict=True):
+            row += token if mass[0] > 0 else []  # an empty row has nothing more to draw
+        left = left.scatter(1, tokens, 0) if count > 1 else left
+    return drawn
 
 
 def fit(logits: Float[Tensor, "n Vq"], size: int) -> Float[Tensor, "n V"]:

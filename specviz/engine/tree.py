@@ -67,10 +67,11 @@ class TokenTree:
 
     def mask(self) -> Bool[Tensor, "n n"]:
         """The tree attention mask: node i attends to node j where j is i or an ancestor of i."""
-        mask = torch.eye(len(self), dtype=torch.bool)
+        lineages = [[True] + [False] * (len(self) - 1)]
         for node, parent in enumerate(self.parents[1:], start=1):
-            mask[node] |= mask[parent]
-        return mask
+            lineages.append(lineages[parent].copy())
+            lineages[node][node] = True
+        return torch.tensor(lineages)
 
 
 def root_only(token: int) -> TokenTree:

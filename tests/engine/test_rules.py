@@ -91,7 +91,7 @@ def test_evidence_holds_what_its_rule_reads() -> None:
     p = torch.tensor([[0.6, 0.4, 0.0], [0.1, 0.2, 0.7]])
     tree = TokenTree((2, 1), (-1, 0), torch.tensor([[0.2, 0.8, 0.0]]), (0, -1), drawn=True)
     u, v = torch.tensor([0.3, 0.3]), torch.tensor([0.5, 0.5])
-    evidence = measure(tree, p, u, v, ("rejection",))
+    evidence = measure(tree, p, u, v, ("draw", "rejection"))
     assert evidence.p_test[1] == pytest.approx(0.4) and evidence.q_test[1] == pytest.approx(0.8)
-    assert evidence.draw == [0, 2] and evidence.residual_draw == [0, 2]
+    assert evidence.draw == [0, 2] and evidence.residual_draw == [0, 2] and evidence.entropy == ()
     assert measure(tree, p, u, v, ()).draw == ()

@@ -53,16 +53,16 @@ def test_a_draw_is_the_inverse_cdf_and_never_a_token_of_probability_zero() -> No
 
 
 def test_drawing_without_replacement_has_the_right_law() -> None:
-    q = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
+    q = torch.tensor([[0.5, 0.3, 0.2, 0.0]], dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
     counts = {}
     for _ in range(20_000):
-        pair = tuple(draw_without_replacement(q, 2, generator))
+        pair = tuple(draw_without_replacement(q, 2, generator)[0])
         counts[pair] = counts.get(pair, 0) + 1
-    expected = {(a, b): float(q[a] * q[b] / (1 - q[a])) for a in range(3) for b in range(3) if a != b}
+    expected = {(a, b): float(q[0, a] * q[0, b] / (1 - q[0, a])) for a in range(3) for b in range(3) if a != b}
     assert set(counts) == set(expected)
     assert chisquare([counts[key] for key in expected], [20_000 * share for share in expected.values()]).pvalue > 1e-4
-    assert sorted(draw_without_replacement(q, 9, generator)) == [0, 1, 2]
+    assert sorted(draw_without_replacement(q, 9, generator)[0]) == [0, 1, 2]
 
 
 def test_fit_pads_and_cuts_vocabularies() -> None:

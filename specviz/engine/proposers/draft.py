@@ -48,10 +48,9 @@ class Draft:
         growing = _Growing(committed, self.vocab_size, chosen=committed.config.greedy or committed.config.rule != "rejection")
         passes: list[Pass] = []
         logits = self._catch_up(committed.ids, passes)
-        growing.add_level([0], logits, widths[0])
+        growing.add_level(logits, widths[0])
         for width in widths[1:]:
-            logits = self._feed_level(growing, passes)
-            growing.add_level(growing.level, logits, width)
+            growing.add_level(self._feed_level(growing, passes), width)
         return Proposal(growing.tree(), tuple(passes))
 
     def keep(self, path: tuple[int, ...]) -> None:
@@ -70,10 +69,10 @@ class Draft:
 
     def _feed_level(self, growing: "_Growing", passes: list[Pass]) -> Float[Tensor, "n V"]:
         """Feed the newest level; a candidate sees the committed text, its ancestors and itself."""
-        tree, level = growing.tree(), growing.level
+        tree, level = growing.skeleton(), growing.level
         mask = tree.mask()[level, 1:]  # the root is cached text: every candidate sees it
         positions = torch.full((len(level),), self.start - 1 + tree.depths[level[0]])
-        logits = self._forward(torch.tensor(tree.tokens)[level], positions, mask, passes).logits
+        logits = self._forward(torch.tensor([tree.tokens[node] for node in level]), positions, mask, passes).logits
         self.fed = level[-1]
         return logits
 
@@ -91,30 +90,34 @@ class _Growing:
     def __init__(self, committed: Committed, vocab_size: int, chosen: bool):
         self.committed, self.vocab_size, self.chosen = committed, vocab_size, chosen
         self.tokens, self.parents, self.q_row = [committed.ids[-1]], [-1], [-1]
-        self.q: list[Tensor] = []
+        self.q: list[Tensor] = []  # one [n, V] a level
         self.level = [0]  # nodes of the newest level
 
-    def add_level(self, above: list[int], logits: Float[Tensor, "n Vq"], width: int) -> None:
-        """Give every node of `above` up to `width` children from its row of `logits`."""
-        tree = self.tree()
-        paths = [tree.text(node) for node in above]
-        q = warp(fit(logits, self.vocab_size), self.committed.config, self.committed.ids, paths)
+    def add_level(self, logits: Float[Tensor, "n Vq"], width: int) -> None:
+        """Give every node of the newest level up to `width` children from its row of `logits`."""
+        tree, above = self.skeleton(), self.level
+        q = warp(fit(logits, self.vocab_size), self.committed.config, self.committed.ids, [tree.text(node) for node in above])
+        first = sum(map(len, self.q))
+        self.q.append(q)
         self.level = []
-        for node, row in zip(above, q, strict=True):
-            self.q_row[node] = len(self.q)
-            self.q.append(row)
-            for token in self._children(row, width):
-                self.level.append(len(self.tokens))
-                self.tokens.append(token)
-                self.parents.append(node)
-                self.q_row.append(-1)
+        for row, (node, children) in enumerate(zip(above, self._children(q, width), strict=True)):
+            self.q_row[node] = first + row
+            self.level += range(len(self.tokens), len(self.tokens) + len(children))
+            self.tokens += children
+            self.parents += [node] * len(children)
+            self.q_row += [-1] * len(children)
 
-    def _children(self, q: Float[Tensor, "V"], width: int) -> list[int]:
-        if self.chosen:
-            return q.topk(min(width, int((q > 0).sum()))).indices.tolist()
-        return draw_without_replacement(q, width, self.committed.generator)
+    def _children(self, q: Float[Tensor, "n V"], width: int) -> list[list[int]]:
+        if not self.chosen:
+            return draw_without_replacement(q, width, self.committed.generator)
+        best = q.topk(min(width, q.shape[1]), dim=-1)
+        rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [[token for token, chance in zip(*row, strict=True) if chance > 0] for row in rows]
+
+    def skeleton(self) -> TokenTree:
+        """The candidates so far, without their distributions."""
+        return TokenTree(tuple(self.tokens), tuple(self.parents))
 
     def tree(self) -> TokenTree:
-        """The tree so far."""
-        q = torch.stack(self.q) if self.q else None
-        return TokenTree(tuple(self.tokens), tuple(self.parents), q, tuple(self.q_row), drawn=not self.chosen)
+        """The finished tree."""
+        return TokenTree(tuple(self.tokens), tuple(self.parents), torch.cat(self.q), tuple(self.q_row), drawn=not self.chosen)
