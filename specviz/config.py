@@ -7,14 +7,17 @@ from typing import Literal, get_args
 
 from specviz.i18n import Fault
 
-Method = Literal["plain", "draft", "medusa"]
+Method = Literal["plain", "ngram", "draft", "medusa"]
 Rule = Literal["greedy", "rejection", "match", "typical"]
+NgramMatch = Literal["recent", "earliest"]
 METHODS: tuple[str, ...] = get_args(Method)
 RULES: tuple[str, ...] = get_args(Rule)
+NGRAM_MATCHES: tuple[str, ...] = get_args(NgramMatch)
 LOSSLESS: tuple[str, ...] = ("greedy", "rejection", "match")  # rules that leave the target's distribution as it is
 
 LARGEST_TREE = 256  # candidates in one step
 DEEPEST_TREE = 32
+LONGEST_NGRAM = 16  # tokens
 LONGEST_RUN = 4096  # tokens
 LONGEST_PROMPT = 200_000  # characters
 
@@ -23,15 +26,20 @@ LONGEST_PROMPT = 200_000  # characters
 class DecodeConfig:
     """How to decode. Raises Fault (a ValueError), with one sentence, when a value, or a combination of values, makes no sense.
 
-    `k` is the length of a draft chain. `tree` replaces the chain: "4x2x1" is a full tree with 4, 2 and 1 children a node by depth
-    (a sequence of integers means the same), "sparse:24" the calibrated Medusa tree of 24 candidates; None is the method's default:
-    a chain of `k` for a draft, the calibrated tree for Medusa.
+    `k` is the length of a draft chain, or of what n-gram lookup copies. `tree` replaces the chain: "4x2x1" is a full tree with 4, 2 and 1
+    children a node by depth (a sequence of integers means the same; for n-gram lookup, the most that several matches may fill),
+    "sparse:24" the calibrated Medusa tree of 24 candidates; None is the method's default: a chain of `k`, the calibrated tree for Medusa.
+    The last `ngram_max` tokens are looked up first, then fewer, down to `ngram_min`; of several matches the most recent or the earliest
+    one counts (`ngram_match`).
     """
 
     method: Method = "draft"
     rule: Rule = "rejection"
     k: int = 5
     tree: str | None = None
+    ngram_max: int = 4
+    ngram_min: int = 2
+    ngram_match: NgramMatch = "recent"
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -45,7 +53,10 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         _one_of("method", self.method, METHODS)
         _one_of("rule", self.rule, RULES)
-        _integer("k", self.k, 1 if self.method == "draft" else 0, DEEPEST_TREE)
+        _integer("k", self.k, 1 if self.method in ("draft", "ngram") else 0, DEEPEST_TREE)
+        _integer("ngram_max", self.ngram_max, 1, LONGEST_NGRAM)
+        _integer("ngram_min", self.ngram_min, 1, self.ngram_max)
+        _one_of("ngram_match", self.ngram_match, NGRAM_MATCHES)
         _real("temperature", self.temperature, 0, 10)
         _integer("top_k", self.top_k, 0, 2**31 - 1)
         _real("top_p", self.top_p, 0, 1)

@@ -15,7 +15,7 @@ from specviz.config import DecodeConfig
 from specviz.i18n import Fault, t
 from specviz.models import embedded, hub
 from specviz.models import load as loading
-from specviz.trace import Peaks, Trace
+from specviz.trace import FORMAT, Peaks, Trace
 from tests.models.tiny import write_pair, write_tokenizer
 
 PEAKS = Peaks(device="a CPU", dtype="float32", flops=1e11, bandwidth=1e10, measured_on="2026-01-31")
@@ -30,7 +30,7 @@ def tiny(tmp_path_factory):
 @pytest.fixture
 def cli(monkeypatch, tiny):
     """Runs a command; every pair is the tiny one."""
-    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress: tiny)
+    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress, engine: tiny)
     monkeypatch.setattr("specviz.analysis.hardware.peaks", lambda device, dtype: PEAKS)
     monkeypatch.setenv("COLUMNS", "200")
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
@@ -70,6 +70,17 @@ def test_a_large_tree_counts_what_was_not_tested(cli):
     assert "candidates that were not tested" in shown
 
 
+def test_a_lookup_tells_where_it_copied_from_or_that_nothing_matched(cli):
+    lookup = ("run", "--method", "ngram", "--max-new-tokens", "12", "--no-baseline", "--no-chat", "--ngram-match", "earliest")
+    shown = cli(*lookup, "--prompt", "tick tock tick tock tick", "--ngram-max", "3", "--ngram-min", "1", "--k", "4").output
+    assert "proposer: the text itself (n-gram lookup)" in shown
+    assert "K = 4, n = 3 down to 1, earliest match" in shown
+    assert "copied: the 3-gram at the end of the text also stands at token 2" in shown
+    assert "tree 2x2, n = 2 down to 2" in cli(*lookup, "--prompt", "abab", "--ngram-max", "2", "--tree", "2x2").output
+    none = cli(*lookup, "--prompt", "abc", "--ngram-min", "4").output
+    assert "No match: the 4-gram at the end of the text stands nowhere earlier" in none
+
+
 def test_saved_and_printed_traces(cli, tmp_path):
     out = tmp_path / "deep" / "run.json.gz"
     result = cli("run", "--prompt", "Hello", "--max-new-tokens", "8", "--no-chat", "--out", str(out))
@@ -82,7 +93,7 @@ def test_saved_and_printed_traces(cli, tmp_path):
     assert len(trace.header.baseline.seconds) >= 16
     printed = cli("run", "--prompt", "Hello", "--max-new-tokens", "8", "--no-chat", "--json")
     assert Trace.from_json(printed.stdout).token_ids == trace.token_ids
-    assert json.loads(printed.stdout)["format"] == 1
+    assert json.loads(printed.stdout)["format"] == FORMAT
 
 
 def test_the_prompt_from_standard_input(tiny, cli):
@@ -97,7 +108,7 @@ def test_hostile_text_stays_text(cli, monkeypatch, tiny):
     assert account.visible("a\r\n\tb") == "a␍↵⇥b"
     assert account.printable("👨‍👩‍👧 中文 e\u0301\n") == "👨‍👩‍👧 中文 e\u0301\n"
     result = cli("run", "--prompt", hostile, "--max-new-tokens", "4", "--no-baseline", "--method", "typ[red]")
-    assert result.stderr == "The method “typ[red]” is unknown; choose one of plain, draft, medusa.\n"
+    assert result.stderr == "The method “typ[red]” is unknown; choose one of plain, ngram, draft, medusa.\n"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +119,8 @@ def test_hostile_text_stays_text(cli, monkeypatch, tiny):
         (["--temperature", "-1"], 2, "temperature must be a number from 0"),
         (["--method", "plain", "--rule", "typical"], 2, "Typical acceptance judges candidates"),
         (["--method", "medusa"], 2, "has no Medusa heads"),
+        (["--ngram-min", "5"], 2, "ngram_min must be a whole number from 1 to 4"),
+        (["--ngram-match", "luckiest"], 2, "choose one of recent, earliest"),
         (["--prompt", "  "], 2, "prompt is empty"),
         (["--prompt", "x" * 200_001], 2, "characters; at most"),
         (["--out", "/proc/no/such/file.json"], 2, "cannot be written"),

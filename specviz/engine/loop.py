@@ -12,9 +12,11 @@ from torch import Tensor
 
 from specviz.config import LONGEST_PROMPT, DecodeConfig
 from specviz.engine.lm import Pair
+from specviz.engine.memory import memory
 from specviz.engine.proposers.base import Committed, Proposer, clock, pass_of
 from specviz.engine.proposers.draft import Draft
 from specviz.engine.proposers.medusa import Medusa, shape_of
+from specviz.engine.proposers.ngram import NGram
 from specviz.engine.proposers.plain import Plain
 from specviz.engine.record import Round, step_of
 from specviz.engine.rules import NEEDS, Judgement, judge, measure
@@ -29,6 +31,8 @@ BASELINE_TOKENS = 16
 
 def proposer_of(pair: Pair, config: DecodeConfig) -> Proposer:
     """The proposer of a run; raises Fault where the pair lacks what the method needs."""
+    if config.method == "ngram":
+        return NGram(config, pair.eos_ids, pair.target.vocab_size, pair.target.device)
     if config.method == "draft":
         if pair.draft is None:
             raise Fault("error.no_draft", pair=pair.name)
@@ -78,9 +82,11 @@ class Decoding:
 
     def rounds(self) -> Iterator[Round]:
         """Decode without recording; the first round carries the passes that read the prompt."""
-        prefill = self._prefill()
+        with memory(self.pair.device_name):
+            prefill = self._prefill()
         while not self.finished:
-            done = self._round()
+            with memory(self.pair.device_name):
+                done = self._round()
             yield replace(done, passes=(*prefill, *done.passes))
             prefill = ()
 
@@ -114,7 +120,7 @@ class Decoding:
         kind: PassKind = "verify" if len(tree) > 1 else "plain"
         verify = pass_of(kind, self.target.shape, len(tree), context - 1, verified - proposed)
         seconds = Seconds(propose=proposed - start, verify=verified - proposed, commit=committed - verified)
-        return Round(context, tree, p, u, v, evidence, judgement, emitted, dropped, (*proposal.passes, verify), seconds)
+        return Round(context, tree, p, u, v, evidence, judgement, emitted, dropped, (*proposal.passes, verify), seconds, proposal.matches)
 
     def _depth(self) -> int:
         """How deep a tree may be: with the extra token, a step must not pass the budget or the model's context."""

@@ -54,3 +54,20 @@ class RunningText:
     def _safe(self) -> str:
         text = self._tokenizer.decode(self._window)
         return text.rstrip(_INCOMPLETE)
+
+
+_HERE = "\0"  # stands for the prompt in a chat template
+
+
+def prompt_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
+    """What each token of a prompt adds to the text, the tokens of the chat template included."""
+    running = RunningText(tokenizer, [])
+    return tuple(running.add(token) for token in ids)
+
+
+def prompt_start(tokenizer: Tokenizer, texts: Sequence[str], prompt: str, chat: bool) -> int | None:
+    """How many characters of `texts` stand in front of the prompt; None where it does not stand there as it was written."""
+    message = [{"role": "user", "content": _HERE}]
+    around = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True) if chat else _HERE
+    written, behind = "".join(texts), around.rpartition(_HERE)[2]
+    return len(written) - len(prompt) - len(behind) if written.endswith(prompt + behind) else None

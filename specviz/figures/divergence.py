@@ -19,14 +19,14 @@ from specviz.trace import Header, Step
 class DivergencePoint:
     """p against q at one position of the text (1 is the first new token): after `node`, for the token that was decided there.
 
-    `missing` is the mass of p where q is 0 (KL is taken over the rest). `tested` candidates were tried; `outcome` is "accepted" when one
-    passed, else "refused".
+    `missing` is the mass of p where q is 0 (KL is taken over the rest, and is None where q was copied from the text: it would be of a few
+    tokens only). `tested` candidates were tried; `outcome` is "accepted" when one passed, else "refused".
     """
 
     step: int
     position: int
     node: int
-    kl: float
+    kl: float | None
     tv: float
     overlap: float
     missing: float
@@ -66,9 +66,8 @@ def _points(step: Step, prompt: int) -> list[DivergencePoint]:
             continue
         outcome = "accepted" if depth + 1 < len(path) else "refused"
         position = step.context - prompt + depth + 1
-        points.append(
-            DivergencePoint(step.index, position, node, row.kl, row.tv, max(0.0, 1 - row.tv), row.kl_missing, len(tested), outcome)
-        )
+        kl = None if step.matches else row.kl
+        points.append(DivergencePoint(step.index, position, node, kl, row.tv, max(0.0, 1 - row.tv), row.kl_missing, len(tested), outcome))
     return points
 
 

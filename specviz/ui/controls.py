@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import gradio as gr
 from gradio.components import Component
 
+from specviz.config import NGRAM_MATCHES
 from specviz.i18n import t
-from specviz.ui.text import LANGUAGE_NAMES, PRESETS, Chosen, controls
+from specviz.ui.text import LANGUAGE_NAMES, NGRAMS, PRESETS, Chosen, controls
 
 DEFAULT = Chosen()
 
@@ -57,6 +58,11 @@ def _numbers(words: dict[str, dict]) -> dict[str, Component]:
     with gr.Row(elem_classes=["pair-of"]):
         made["k"] = _slider(words, "k", 1, 16, 1, 5)
         made["tree"] = gr.Dropdown(value=DEFAULT.tree, **words["tree"], allow_custom_value=True, elem_id="tree-control", min_width=80)
+    with gr.Row(elem_classes=["pair-of"]):
+        made["ngram"] = gr.Dropdown(value=NGRAMS[0], **words["ngram"], elem_id="ngram", min_width=80, interactive=True)
+        made["ngram_match"] = gr.Dropdown(
+            value=NGRAM_MATCHES[0], **words["ngram_match"], elem_id="ngram_match", min_width=80, interactive=True
+        )
     with gr.Row(elem_classes=["pair-of"]):
         made["temperature"] = _slider(words, "temperature", 0, 2, 0.05, DEFAULT.temperature)
         made["top_p"] = _slider(words, "top_p", 0.05, 1, 0.05, 1)

@@ -20,6 +20,9 @@ def trace_endpoint(line: Line, stops: Stops) -> Callable:
         rule: str = "rejection",
         k: int = 5,
         tree: str = "",
+        ngram_max: int = 4,
+        ngram_min: int = 2,
+        ngram_match: str = "recent",
         temperature: float = 0.0,
         top_k: int = 0,
         top_p: float = 1.0,
@@ -37,8 +40,9 @@ def trace_endpoint(line: Line, stops: Stops) -> Callable:
         """
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "repetition_penalty": repetition_penalty, "seed": seed}
         judging = {"method": method, "rule": rule, "k": k, "tree": tree, "epsilon": epsilon, "delta": delta}
+        lookup = {"ngram_max": ngram_max, "ngram_min": ngram_min, "ngram_match": ngram_match}
         length = {"max_new_tokens": max_new_tokens, "chat": chat}
-        parameters = {"pair": pair, "prompt": prompt, **sampling, **judging, **length}
+        parameters = {"pair": pair, "prompt": prompt, **sampling, **judging, **lookup, **length}
         try:
             whole = await handlers.trace(parameters, line, stops, request.session_hash)
         except Fault as fault:

@@ -15,13 +15,13 @@ from specviz.ui.session import Line, Stops
 from specviz.ui.text import PRESETS, Chosen, controls
 
 RELABELLED = (
-    "pair", "method", "rule", "prompt", "preset", "k", "tree", "temperature", "top_p", "epsilon", "delta", "length", "seed",
-    "run", "stop", "more",
+    "pair", "method", "rule", "prompt", "preset", "k", "tree", "ngram", "ngram_match", "temperature", "top_p", "epsilon", "delta",
+    "length", "seed", "run", "stop", "more",
 )  # fmt: skip
 PARAMETERS = (
-    "pair", "method", "rule", "prompt", "k", "tree", "temperature", "top_p", "epsilon", "delta", "length", "seed",
+    "pair", "method", "rule", "prompt", "k", "tree", "ngram", "ngram_match", "temperature", "top_p", "epsilon", "delta", "length", "seed",
 )  # fmt: skip
-ADAPTED = ("method", "rule", "k", "tree", "temperature", "epsilon", "delta")
+ADAPTED = ("method", "rule", "k", "tree", "ngram", "ngram_match", "temperature", "epsilon", "delta")
 
 
 async def stream(*values: object, line: Line, stops: Stops, session: str) -> AsyncIterator[dict]:
@@ -32,13 +32,20 @@ async def stream(*values: object, line: Line, stops: Stops, session: str) -> Asy
     messages = runs.Messages()
     try:
         parameters = dict(zip(PARAMETERS, values, strict=True))
-        asked = runs.request(max_new_tokens=parameters.pop("length"), **parameters)
+        named = {"max_new_tokens": parameters.pop("length"), **_lengths(parameters.pop("ngram"))}
+        asked = runs.request(**parameters, **named)
     except Fault as fault:
         yield messages.message([messages.view(fault)])
         return
     with stops.flag(session) as stopped:
         async for parts in runs.listen(lambda tell: runs.run(asked, line, stopped, tell), messages.view, stopped):
             yield messages.message(parts)
+
+
+def _lengths(text: object) -> dict[str, object]:
+    """The range of n: "4-2" is from 4 down to 2. What is no number is left to the check of all parameters."""
+    high, _, low = str(text)[:20].partition("-")
+    return {"ngram_max": int(high) if high.isdecimal() else high, "ngram_min": int(low) if low.isdecimal() else low}
 
 
 async def trace(parameters: dict[str, object], line: Line, stops: Stops, session: str) -> Trace:
@@ -102,7 +109,7 @@ def chosen(method: object, rule: object, tree: object, temperature: object, pres
 
 
 def _foreign(tree: str, method: str) -> bool:
-    return len(tree) > 100 or method == "plain" or (method == "draft" and tree.startswith("sparse:"))
+    return len(tree) > 100 or method == "plain" or (method != "medusa" and tree.startswith("sparse:"))
 
 
 def open_trace(data: object) -> dict:

@@ -6,7 +6,7 @@ So a control that does not apply is off, and its explanation says why.
 
 from dataclasses import dataclass
 
-from specviz.config import METHODS, RULES
+from specviz.config import METHODS, NGRAM_MATCHES, RULES
 from specviz.i18n import LANGUAGES, t
 
 # What the examples ask the model: the same in every language of the page, because these models speak English best.
@@ -21,9 +21,11 @@ PRESETS = {
 LANGUAGE_NAMES = {"en": "EN", "zh": "中文"}
 TREES = {
     "plain": ("",),
+    "ngram": ("", "2x1x1x1", "4x1x1x1", "4x2x1x1"),
     "draft": ("", "2x1x1x1", "2x2x1", "3x2x1", "4x2x2"),
     "medusa": ("", "sparse:16", "sparse:32", "sparse:64", "4x2x1x1", "5x3x2"),
 }
+NGRAMS = ("4-2", "4-1", "8-3", "2-2", "1-1")  # the longest n, then the shortest
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,19 @@ def controls(lang: str, chosen: Chosen) -> dict[str, dict]:
         "info": t(lang, f"preset.{chosen.preset}_info" if chosen.preset else "control.preset_info"),
         "choices": [(t(lang, f"preset.{name}"), name) for name in PRESETS],
     }
-    return words | {"k": _k(lang, chosen), "tree": _tree(lang, chosen)} | {name: _bar(lang, name, chosen) for name in ("epsilon", "delta")}
+    words |= {"k": _k(lang, chosen), "tree": _tree(lang, chosen), "ngram": _ngram(lang, chosen), "ngram_match": _ngram_match(lang, chosen)}
+    return words | {name: _bar(lang, name, chosen) for name in ("epsilon", "delta")}
 
 
 _PLAIN = ("pair", "prompt", "temperature", "top_p", "length", "seed")
 
 
 def _radio(lang: str, name: str, values: tuple[str, ...], info: str) -> dict:
-    choices = [(t(lang, f"control.{name}_{value}"), value) for value in values]
-    return {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{info}_info"), "choices": choices}
+    return {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{info}_info"), "choices": _choices(lang, name, values)}
+
+
+def _choices(lang: str, name: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(t(lang, f"control.{name}_{value}"), value) for value in values]
 
 
 def _rule_info(chosen: Chosen) -> str:
@@ -69,27 +75,44 @@ def _rule_info(chosen: Chosen) -> str:
 
 
 def _k(lang: str, chosen: Chosen) -> dict:
-    info = {"plain": "k_plain", "medusa": "k_medusa", "draft": "k_tree" if chosen.tree else "k"}[chosen.method]
-    return {"label": t(lang, "control.k"), "info": t(lang, f"control.{info}_info"), "interactive": info == "k"}
+    chain = {"draft": "k", "ngram": "k_ngram"}
+    info = {"plain": "k_plain", "medusa": "k_medusa"}.get(chosen.method) or ("k_tree" if chosen.tree else chain[chosen.method])
+    return {"label": t(lang, "control.k"), "info": t(lang, f"control.{info}_info"), "interactive": info in chain.values()}
 
 
 def _tree(lang: str, chosen: Chosen) -> dict:
     off = chosen.method == "plain"
     choices = [(_tree_name(lang, chosen.method, tree), tree) for tree in TREES[chosen.method]]
-    info = {"plain": "control.tree_plain_info", "draft": "control.tree_info", "medusa": "control.tree_medusa_info"}[chosen.method]
-    return {"label": t(lang, "control.tree"), "info": t(lang, info), "choices": choices, "interactive": not off}
+    info = {"plain": "tree_plain", "ngram": "tree_ngram", "draft": "tree", "medusa": "tree_medusa"}[chosen.method]
+    return {"label": t(lang, "control.tree"), "info": t(lang, f"control.{info}_info"), "choices": choices, "interactive": not off}
 
 
 def _tree_name(lang: str, method: str, tree: str) -> str:
     if not tree:
-        return {"plain": "–", "draft": t(lang, "control.tree_chain"), "medusa": t(lang, "control.tree_calibrated")}[method]
+        return {"plain": "–", "medusa": t(lang, "control.tree_calibrated")}.get(method) or t(lang, "control.tree_chain")
     return t(lang, "control.tree_sparse", size=tree.removeprefix("sparse:")) if tree.startswith("sparse:") else tree
+
+
+def _ngram(lang: str, chosen: Chosen) -> dict:
+    ranges = [(text, *text.split("-")) for text in NGRAMS]
+    choices = [(high if high == low else t(lang, "control.ngram_range", high=high, low=low), text) for text, high, low in ranges]
+    return _lookup(lang, "ngram", choices, chosen)
+
+
+def _ngram_match(lang: str, chosen: Chosen) -> dict:
+    return _lookup(lang, "ngram_match", _choices(lang, "ngram_match", NGRAM_MATCHES), chosen)
+
+
+def _lookup(lang: str, name: str, choices: list[tuple[str, str]], chosen: Chosen) -> dict:
+    words = {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{name}_info")}
+    return words | {"choices": choices, "visible": chosen.method == "ngram"}
 
 
 def _bar(lang: str, name: str, chosen: Chosen) -> dict:
     on = chosen.rule == "typical"
     info = t(lang, f"control.{name}_info" if on else "control.typical_only_info")
-    return {"label": t(lang, f"control.{name}"), "info": info, "interactive": on}
+    shown = on or chosen.method != "ngram"  # the controls of n-gram lookup stand in their place
+    return {"label": t(lang, f"control.{name}"), "info": info, "interactive": on, "visible": shown}
 
 
 def tooltips() -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from specviz.trace import Trace, orjson
+from specviz.trace import FORMAT, Trace, orjson
 from tests.e2e.conftest import Site
 
 pytestmark = pytest.mark.browser
@@ -69,4 +69,4 @@ def test_a_caller_who_cancels_frees_the_model(client: Client, site: Site, monkey
         time.sleep(0.5)
     site.pace.seconds = 0.0
     assert passes < 300, "the run went on to its end"
-    assert client.predict(prompt="abc", max_new_tokens=4, api_name="/trace")["format"] == 1
+    assert client.predict(prompt="abc", max_new_tokens=4, api_name="/trace")["format"] == FORMAT

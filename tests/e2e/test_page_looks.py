@@ -113,6 +113,28 @@ def test_what_does_not_apply_is_off_and_the_keyboard_reaches_the_reason(visit: V
     visitor.page.wait_for_function("document.querySelector('#k input[type=range]').disabled")
 
 
+def test_controls_of_the_lookup_are_there_only_for_it(visit: Visit) -> None:
+    visitor = visit()
+    shown = "['ngram', 'ngram_match', 'epsilon'].filter((id) => document.getElementById(id)?.getClientRects().length)"
+    assert visitor.page.evaluate(shown) == ["epsilon"]
+    visitor.page.check("#method input[value=ngram]")
+    visitor.page.wait_for_function("document.getElementById('ngram')?.getClientRects().length")
+    assert visitor.page.evaluate(shown) == ["ngram", "ngram_match"]
+    visitor.page.check("#method input[value=draft]")
+    visitor.page.wait_for_function("!document.getElementById('ngram')?.getClientRects().length")
+    assert visitor.page.evaluate(shown) == ["epsilon"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_segment_has_room_for_its_name(visit: Visit, language: str) -> None:
+    visitor = visit(f"language={language}")
+    visitor.page.get_by_text({"en": "How tokens are proposed", "zh": "如何提议词元"}[language]).wait_for()
+    for method in ("plain", "ngram", "draft", "medusa"):
+        visitor.page.check(f"#method input[value={method}]")  # the chosen one is bold
+        wide = "[...document.querySelectorAll('#method label')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent)"
+        assert visitor.page.evaluate(wide) == []
+
+
 def test_no_id_is_used_twice(visit: Visit) -> None:
     ids = visit().page.evaluate("[...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert sorted(set(ids)) == sorted(ids)
@@ -137,7 +159,11 @@ def test_at_1280_by_720_run_and_stop_stay_in_reach(visit: Visit, language: str) 
         place = box(visitor, button)
         assert place["y"] + place["height"] <= 720
     assert visitor.page.evaluate("document.documentElement.scrollWidth") == 1280
-    assert box(visitor, "#seed")["y"] + box(visitor, "#seed")["height"] <= box(visitor, "#buttons")["y"], "a control is out of sight"
+    for method in ("draft", "ngram"):
+        visitor.page.check(f"#method input[value={method}]")
+        visitor.page.wait_for_timeout(500)
+        seed = box(visitor, "#seed")
+        assert seed["y"] + seed["height"] <= box(visitor, "#buttons")["y"], f"a control of {method} is out of sight"
 
 
 def test_a_phone_gets_one_column_with_the_prompt_first(visit: Visit) -> None:

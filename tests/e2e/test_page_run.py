@@ -27,13 +27,29 @@ def test_run_decodes_the_prompt_live(visit: Visit) -> None:
     visitor.page.wait_for_function("!document.querySelector('#run').disabled && document.querySelector('#stop').disabled")
 
 
-@pytest.mark.parametrize("method", ["plain", "draft"])
+@pytest.mark.parametrize("method", ["plain", "ngram", "draft"])
 def test_every_method_can_be_chosen(visit: Visit, method: str) -> None:
     visitor = visit()
     visitor.page.check(f"#method input[value={method}]")
     visitor.run("abc")
     visitor.finished()
     assert visitor.page.evaluate("window.specviz.player.store.run.header.config.method") == method
+
+
+def test_what_is_chosen_for_the_lookup_is_what_runs(visit: Visit) -> None:
+    visitor = visit()
+    visitor.page.check("#method input[value=ngram]")
+    visitor.page.click("#ngram input")
+    visitor.page.get_by_role("option", name="4 → 1").click()
+    visitor.page.click("#ngram_match input")
+    visitor.page.get_by_role("option", name="earliest").click()
+    visitor.run("tick tock tick tock tick")
+    visitor.finished()
+    config = visitor.page.evaluate("window.specviz.player.store.run.header.config")
+    assert (config["ngram_max"], config["ngram_min"], config["ngram_match"]) == (4, 1, "earliest")
+    steps = visitor.page.evaluate("window.specviz.player.store.run.steps.map((view) => view.step)")
+    assert any(step["matches"] for step in steps)
+    assert all(step["matches"] is not None for step in steps[:-1]), "the budget's last step has no room to look anything up"
 
 
 def test_stop_really_stops_the_decoding(visit: Visit, site: Site) -> None:

@@ -5,6 +5,7 @@ import pytest
 from specviz.figures.divergence import divergence_info, divergence_points, draw_divergence
 from specviz.figures.plot import FADED
 from specviz.figures.view import localised
+from specviz.trace import Match
 from tests.builders import make_trace
 from tests.figures.steps import COLD, MEDUSA, PLAIN, REJECTION, STEPS
 
@@ -25,6 +26,15 @@ def test_expected_and_observed_by_hand() -> None:
     assert (len(refused.points), refused.observed, refused.points[0].tested) == (1, 0, 1)
     accepted = divergence_info([STEPS["long chain"][0]], header)
     assert (len(accepted.points), accepted.observed, accepted.expected) == (32, 1, pytest.approx(1))
+
+
+def test_where_q_was_copied_there_is_no_kl() -> None:
+    """It would be infinite; over the copied tokens alone it is 0, which says nothing. TV stays."""
+    step = STEPS["chain refused"][0].model_copy(update={"matches": (Match(start=2, length=2, node=5),)})
+    info = divergence_info([step], make_trace(0).header)
+    assert info.points[0].kl is None and info.points[0].tv == step.rows[0].tv
+    kl, overlap = draw_divergence(info)["data"][:2]
+    assert (kl["x"], overlap["x"]) == ([], [1])
 
 
 def test_what_was_cut_off_is_not_shown() -> None:

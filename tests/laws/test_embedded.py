@@ -19,6 +19,8 @@ PROMPTS = [
     "Say something with emoji 🎉 and é.",
 ]
 METHODS = [
+    {"method": "ngram", "rule": "greedy", "k": 5},
+    {"method": "ngram", "rule": "rejection", "tree": "4x2x1x1", "ngram_min": 1},
     {"method": "draft", "rule": "greedy", "k": 5},
     {"method": "draft", "rule": "rejection", "tree": "3x2x1"},
     {"method": "medusa", "rule": "typical"},
@@ -46,10 +48,10 @@ def _first_difference(trace: Trace, plain: Trace) -> str:
     return f"token {place}: plain had p = {best:.6f} for its first and {second:.6f} for its second choice"
 
 
-def test_plain_text_is_what_transformers_generates(embedded_pair: Pair, plain: dict[str, Trace]) -> None:
+def test_plain_text_is_what_transformers_generates(reference_pair: Pair, plain: dict[str, Trace]) -> None:
     import torch
 
-    model = embedded_pair.target.model
+    model = reference_pair.target.model
     for prompt in PROMPTS[:3]:
         ids = torch.tensor([plain[prompt].header.prompt_ids])
         output = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=48)
@@ -71,3 +73,30 @@ def test_the_text_is_the_tokenizer_s(embedded_pair: Pair, plain: dict[str, Trace
         ids = [token for token in plain[prompt].token_ids if token not in embedded_pair.eos_ids]
         text = embedded_pair.tokenizer.decode(ids)
         assert plain[prompt].text == text or text.startswith(plain[prompt].text), "an unfinished character may be held back at the end"
+
+
+def test_the_fast_engine_agrees_with_the_reference(embedded_pair: Pair, reference_pair: Pair, plain: dict[str, Trace]) -> None:
+    """fp32 logits of a prefill, a chain and a tree, and the text."""
+    import torch
+
+    from specviz.engine.tree import TokenTree
+
+    tree = TokenTree((28, 30, 42, 253, 339, 28, 198, 30), (-1, 0, 0, 0, 1, 1, 2, 6))
+    assert (embedded_pair.target.engine, embedded_pair.draft.engine) == ("fast", "fast")
+    for fast, reference in ((embedded_pair.target, reference_pair.target), (embedded_pair.draft, reference_pair.draft)):
+        for prompt in PROMPTS[:4]:
+            ids = torch.tensor([*plain[prompt].header.prompt_ids, *plain[prompt].token_ids])
+            caches = fast.new_cache(), reference.new_cache()
+            hidden = [model.prefill(cache, ids[:-8]) for model, cache in zip((fast, reference), caches, strict=True)]
+            torch.testing.assert_close(*hidden, atol=1e-4, rtol=1e-5)
+            chain = torch.ones(8, 8, dtype=torch.bool).tril()
+            for tokens, depths, mask in ((ids[-8:], range(8), chain), (torch.tensor(tree.tokens), tree.depths, tree.mask())):
+                start = len(ids) - 8
+                args = tokens, start + torch.tensor(depths), mask
+                logits = [model.forward(cache, *args).logits for model, cache in zip((fast, reference), caches, strict=True)]
+                torch.testing.assert_close(*logits, atol=1e-4, rtol=1e-5)
+                for cache in caches:
+                    cache.keep(start, [])
+    for prompt in PROMPTS[:3]:
+        trace = specviz.run(reference_pair, prompt, method="plain", max_new_tokens=48, baseline=False)
+        assert trace.token_ids == plain[prompt].token_ids

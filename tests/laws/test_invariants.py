@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import specviz
-from specviz.config import METHODS, RULES, DecodeConfig
+from specviz.config import METHODS, NGRAM_MATCHES, RULES, DecodeConfig
 from specviz.engine.lm import Pair
 from specviz.engine.loop import Decoding
 from specviz.engine.record import step_of
@@ -18,13 +19,17 @@ SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> DecodeConfig:
-    method = draw(st.sampled_from(METHODS))
+def configs(draw: st.DrawFn, methods: tuple[str, ...] = METHODS) -> DecodeConfig:
+    method = draw(st.sampled_from(methods))
     tree = None if method == "plain" else draw(st.sampled_from([None, "1", "3", "2x2", "1x3x1", "4x1"]))
     if method == "medusa" and draw(st.booleans()):
         tree = f"sparse:{draw(st.integers(1, 12))}"
+    longest = draw(st.integers(1, 4))
     return DecodeConfig(
         method=method,
+        ngram_max=longest,
+        ngram_min=draw(st.integers(1, longest)),
+        ngram_match=draw(st.sampled_from(NGRAM_MATCHES)),
         rule=draw(st.sampled_from([rule for rule in RULES if not (method == "plain" and rule == "typical")])),
         k=draw(st.integers(1, 6)),
         tree=tree,
@@ -38,9 +43,13 @@ def configs(draw: st.DrawFn) -> DecodeConfig:
     )
 
 
+@pytest.mark.parametrize("method", METHODS)
 @SLOW
-@given(config=configs(), prompt=st.lists(st.integers(0, 4), min_size=1, max_size=6), context=st.sampled_from([12, 100_000]))
-def test_every_step_keeps_the_promises(config: DecodeConfig, prompt: list[int], context: int) -> None:
+@given(data=st.data())
+def test_every_step_keeps_the_promises(method: str, data: st.DataObject) -> None:
+    config = data.draw(configs((method,)))
+    prompt = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=5)) * data.draw(st.integers(1, 2))  # repeated: to be looked up
+    context = data.draw(st.sampled_from([12, 100_000]))
     pair = table_pair(eos=True, max_context=context)
     decoding = Decoding(pair, prompt, config)
     written: list[int] = []
@@ -52,6 +61,7 @@ def test_every_step_keeps_the_promises(config: DecodeConfig, prompt: list[int], 
         assert step.context + len(step.emitted) == len(decoding.committed.ids)
         _check_shape(step, config, config.max_new_tokens - len(written) + len(step.emitted))
         _check_emitted(step)
+        _check_matches(step, config, [*prompt, *written][: step.context])
         assert judge("greedy" if config.greedy else config.rule, recorded(step), config.epsilon, config.delta).verdicts == tuple(
             node.verdict for node in step.tree
         )
@@ -85,6 +95,23 @@ def _check_emitted(step: Step) -> None:
     assert len(extra) + step.dropped >= 1 and all(token.node is None for token in extra) and len(extra) <= 1
     if extra:
         assert step.emitted[-1] is extra[0]
+
+
+def _check_matches(step: Step, config: DecodeConfig, text: list[int]) -> None:
+    """What is said of where a proposal was copied from is true, and "no match" is said exactly where there is none."""
+    if step.matches is None:
+        assert len(step.tree) == 1 or config.method != "ngram"
+        return
+    assert config.method == "ngram"
+    assert len(step.tree) > 1 or not step.matches
+    for match in step.matches:
+        assert text[match.start : match.start + match.length] == text[-match.length :]
+        behind = match.start + match.length
+        path = [step.tree[node].token_id for node in step.path(match.node)[1:]]
+        assert path == text[behind : behind + len(path)]
+    if not step.matches:
+        least = text[-config.ngram_min :]
+        assert not any(text[i : i + len(least)] == least for i in range(len(text) - len(least))) or len(text) <= config.ngram_min
 
 
 def _rederive(step: Step, config: DecodeConfig) -> None:
@@ -127,6 +154,8 @@ def test_greedy_text_is_the_same_for_every_method() -> None:
         pair = table_pair(seed, seed + 100, eos=True)
         plain = _greedy(pair, method="plain")
         for method in (
+            {"method": "ngram", "k": 4, "ngram_min": 1},
+            {"method": "ngram", "tree": "3x2", "ngram_max": 2, "ngram_match": "earliest"},
             {"method": "draft", "k": 4},
             {"method": "draft", "tree": "3x2"},
             {"method": "medusa"},

@@ -23,6 +23,8 @@ CASES = [
     {"method": "draft", "rule": "rejection", "tree": "3x2"},
     {"method": "medusa", "rule": "rejection", "tree": "3x2"},
     {"method": "draft", "rule": "match", "tree": "2x2"},
+    {"method": "ngram", "rule": "rejection", "k": 3, "ngram_max": 2, "ngram_min": 1},
+    {"method": "ngram", "rule": "rejection", "tree": "3x2", "ngram_min": 1, "top_p": 0.8},
 ]
 
 

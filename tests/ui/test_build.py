@@ -17,8 +17,8 @@ from specviz.ui.theme import css
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = {
-    "pair", "method", "rule", "prompt", "preset", "k", "tree-control", "temperature", "top_p", "epsilon", "delta", "seed", "length", "run",
-    "stop", "language", "theme", "help", "more", "player",
+    "pair", "method", "rule", "prompt", "preset", "k", "tree-control", "ngram", "ngram_match", "temperature", "top_p", "epsilon", "delta",
+    "seed", "length", "run", "stop", "language", "theme", "help", "more", "player",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from tests.builders import make_trace
 
 GOOD = {
     "pair": "embedded", "prompt": "Hello", "method": "draft", "rule": "rejection", "k": 5, "tree": "", "temperature": 0.7, "top_p": 1,
-    "epsilon": 0.09, "delta": 0.3, "max_new_tokens": 64, "seed": 0,
+    "epsilon": 0.09, "delta": 0.3, "max_new_tokens": 64, "seed": 0, "ngram_max": 4, "ngram_min": 2, "ngram_match": "recent",
 }  # fmt: skip
 ODD = [None, "5", "", [], [1] * 10_000, {}, {"__type__": "update"}, math.nan, math.inf, -1, 10**30, True, "x" * 1_000_000]
 
@@ -246,7 +246,7 @@ def test_a_status_is_over_when_what_it_announced_has_come(recorded: Trace) -> No
 
 
 def stream(prompt: str, line: Line, stops: Stops, session: str) -> list[dict]:
-    values = [dict(GOOD, prompt=prompt, length=64)[name] for name in handlers.PARAMETERS]
+    values = [dict(GOOD, prompt=prompt, length=64, ngram="4-2")[name] for name in handlers.PARAMETERS]
 
     async def whole() -> list[dict]:
         return [message async for message in handlers.stream(*values, line=line, stops=stops, session=session)]

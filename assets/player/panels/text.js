@@ -10,6 +10,8 @@ class TextPanel {
     this.store = player.store;
     this.visible = true;
     this.spans = []; // one list a step
+    this.looked = []; // [class, span] of what was looked up
+    this.ranges = [];
     this.wholePrompt = false;
     this.build();
   }
@@ -40,6 +42,12 @@ class TextPanel {
     this.showPrompt();
   }
 
+  /** Where the shown part of the prompt begins, in characters. */
+  get folded() {
+    const { prompt } = this.store.run.header;
+    return this.wholePrompt ? 0 : Math.max(0, prompt.length - PROMPT_SHOWN);
+  }
+
   place(target) {
     const span = target.closest?.(".sv-token");
     return span ? { step: Number(span.dataset.step), node: span.dataset.node === "" ? null : Number(span.dataset.node) } : null;
@@ -61,11 +69,12 @@ class TextPanel {
   refresh(changed) {
     const has = (...names) => changed.has("all") || names.some((name) => changed.has(name));
     if (has("run", "language")) this.label();
-    if (changed.has("run")) this.restart();
+    if (changed.has("run")) this.begin();
     if (has("run", "language", "steps", "status")) this.showPrompt();
     if (has("steps", "rule", "run")) this.write(changed.has("rule"));
     if (has("step", "steps", "rule", "run")) this.mark();
     if (has("node", "hover", "step", "rule")) this.light();
+    if (has("node", "hover", "step", "rule", "run")) this.lookUp();
     if (has("steps", "run", "language", "rule", "status")) this.sum();
   }
 
@@ -79,8 +88,16 @@ class TextPanel {
     this.legend.replaceChildren(...entries);
   }
 
+  /** Another run. */
+  begin() {
+    this.restart();
+    this.ranges = [];
+    this.places = this.store.run?.header ? promptPlaces(this.store.run.header) : null;
+  }
+
   restart() {
     this.spans = [];
+    this.rangesKey = null; // what was looked up is to be marked afresh
     this.stream.replaceChildren();
     this.wholePrompt = false;
   }
@@ -92,10 +109,46 @@ class TextPanel {
     setAttr(this.blank, "hidden", header ? true : null);
     const { status, incoming } = this.store;
     if (!header) return void setText(this.blank, status ? this.say(status.key, status.args) : this.say(incoming ? "player.waiting" : "player.empty"));
-    const long = header.prompt.length > PROMPT_SHOWN;
-    setText(this.prompt, (long && !this.wholePrompt ? "…" + header.prompt.slice(-PROMPT_SHOWN) : header.prompt) + "\u2003");
-    setAttr(this.more, "hidden", long ? null : true);
+    this.writePrompt(header.prompt);
+    setAttr(this.more, "hidden", header.prompt.length > PROMPT_SHOWN ? null : true);
     setText(this.more, this.say(this.wholePrompt ? "player.prompt_less" : "player.prompt_more", { characters: header.prompt.length }));
+  }
+
+  /** The prompt, in one piece or, where something in it was looked up, in marked ones. */
+  writePrompt(prompt) {
+    const { folded } = this;
+    const ranges = inPrompt(this.ranges, this.places).filter(([, , to]) => to > folded);
+    if (!ranges.length) return void setText(this.prompt, (folded ? "…" : "") + prompt.slice(folded) + "\u2003");
+    const cuts = [...new Set([folded, prompt.length, ...ranges.flatMap(([, from, to]) => [Math.max(from, folded), to])])].sort((a, b) => a - b);
+    const pieces = cuts.slice(1).map((to, i) => {
+      const names = ranges.filter(([, first, last]) => first < to && last > cuts[i]).map(([name]) => name);
+      return names.length ? el(`span.${names.join(".")}`, null, prompt.slice(cuts[i], to)) : prompt.slice(cuts[i], to);
+    });
+    this.prompt.replaceChildren(folded ? "…" : "", ...pieces, "\u2003");
+  }
+
+  /** Mark what was looked up for the candidate in focus: the text's last tokens, where they stood before, and what followed there. */
+  lookUp() {
+    const { store } = this;
+    const view = store.current;
+    const found = view && store.comparable(store.step) ? matchOf(view.step, store.focus) : null;
+    const ranges = found ? rangesOf(view.step, found) : [];
+    const key = JSON.stringify(ranges);
+    if (!view || key === this.rangesKey) return;
+    Object.assign(this, { ranges, rangesKey: key });
+    for (const [name, span] of this.looked) span.classList.remove(name);
+    const tokens = this.spans.flat();
+    const first = store.run.header.prompt_ids.length;
+    this.looked = ranges.flatMap(([name, from, to]) => tokens.slice(Math.max(from - first, 0), Math.max(to - first, 0)).map((span) => [name, span]));
+    for (const [name, span] of this.looked) span.classList.add(name);
+    this.writePrompt(store.run.header.prompt);
+  }
+
+  /** Bring the place that was copied from into view, out of the folded part of the prompt, too. */
+  reveal() {
+    if (this.folded && inPrompt(this.ranges, this.places).some(([name, from]) => name === "sv-source" && from < this.folded)) this.unfold();
+    const at = this.flow.querySelector(".sv-source");
+    if (at) this.flow.scrollTop = Math.max(0, at.offsetTop - LINE / 4);
   }
 
   /** Add the tokens of new steps; a changed rule also rewrites the step whose outcome it changes. */
@@ -186,7 +239,9 @@ class TextPanel {
     if (!run?.header) return [];
     const { header } = run;
     const badges = status ? [el("span.sv-badge.sv-badge-live", null, this.say(status.key, status.args))] : [];
-    const place = { date: day(header.created), device: header.device.toUpperCase(), dtype: header.dtype };
+    const engine = this.player.words.has(`player.engine_${header.engine}`) ? [`player.engine_${header.engine}`, `player.engine_${header.engine}_means`] : null;
+    const [name, means] = engine ? engine.map((key) => this.say(key)) : [header.engine, ""];
+    const place = { date: day(header.created), device: header.device.toUpperCase(), dtype: header.dtype, engine: name, engine_means: means };
     badges.push(this.badge(run.recorded ? "recorded" : run.done ? "decoded" : "live", place));
     if (rule.temperature === 0) badges.push(this.badge("temperature_zero"));
     else if (this.store.rule.rule === "typical") badges.push(this.badge("typical"));

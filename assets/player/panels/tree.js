@@ -18,7 +18,10 @@ class TreePanel extends Panel {
     this.labels = new Pool(labels, () => svg("text", { class: "sv-label" }));
     this.picture = svg("svg", { class: "sv-picture", role: "img" }, this.wash, this.ring, this.hoverRing, edges, labels, marks);
     this.host = el("div.sv-chart", null, this.picture);
-    this.body.append(this.host);
+    this.origins = el("p.sv-lookup", { hidden: true }); // where candidates were copied from
+    this.place = el("button.sv-link.sv-source", { type: "button", onclick: () => this.player.text.reveal() });
+    this.player.tip(this.place, () => this.say("lookup.reveal"));
+    this.body.append(this.origins, el("div.sv-plot", null, this.host));
     this.picture.addEventListener("mousemove", (event) => this.pointed(event));
     this.picture.addEventListener("mouseleave", () => this.pointed(null));
     this.picture.addEventListener("click", (event) => {
@@ -36,6 +39,25 @@ class TreePanel extends Panel {
   update(changed) {
     if (["all", "run", "steps", "step", "rule", "language", "theme", "size"].some((name) => changed.has(name))) this.draw();
     this.light();
+    this.tellOrigin();
+  }
+
+  /** Where the candidate in focus was copied from, or that the end of the text stands nowhere before. */
+  tellOrigin() {
+    const { store } = this;
+    const { step } = store.current;
+    const { header } = store.run;
+    setAttr(this.origins, "hidden", step.matches ? null : true);
+    if (!step.matches) return;
+    const found = matchOf(step, store.focus);
+    if (!found) return void setText(this.origins, this.say("lookup.none", { count: header.config.ngram_min }));
+    const { places } = this.player.text;
+    const side = (from) => sideOf(header, places, from, from + found.length);
+    const matched = this.say(side(step.context - found.length) === "template" ? "lookup.matched_template" : "lookup.matched", { length: found.length });
+    const where = { place: found.start + 1, where: `@lookup.in_${side(found.start)}`, index: found.index + 1, count: step.matches.length };
+    setText(this.place, this.say(step.matches.length > 1 ? "lookup.place_of" : "lookup.place", where));
+    this.place.disabled = !["answer", "prompt"].includes(side(found.start)); // elsewhere there is nothing to show
+    this.origins.replaceChildren(el("span.sv-matched", null, matched), this.place, el("span.sv-copied", null, this.say("lookup.copied")));
   }
 
   /** What there is to draw: places in pixels, states and labels of the nodes, the extra token behind them. */
