@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specviz.account import Account, printable
-from specviz.config import DecodeConfig, Method, Rule
+from specviz.config import DecodeConfig, Method, NgramMatch, Rule
 from specviz.i18n import ASSETS, Fault, t
 from specviz.terminal import LANG, complain, prepare, progress_bar, sentences
 
@@ -54,6 +54,9 @@ def run(
     rule: Annotated[str, _option("cli.rule", "--rule")] = "rejection",
     k: Annotated[int, _option("cli.k", "--k")] = 5,
     tree: Annotated[str | None, _option("cli.tree", "--tree")] = None,
+    ngram_max: Annotated[int, _option("cli.ngram_max", "--ngram-max")] = 4,
+    ngram_min: Annotated[int, _option("cli.ngram_min", "--ngram-min")] = 2,
+    ngram_match: Annotated[str, _option("cli.ngram_match", "--ngram-match")] = "recent",
     temperature: Annotated[float, _option("cli.temperature", "--temperature")] = 0.0,
     top_k: Annotated[int, _option("cli.top_k", "--top-k")] = 0,
     top_p: Annotated[float, _option("cli.top_p", "--top-p")] = 1.0,
@@ -73,7 +76,8 @@ def run(
     """Decode a prompt, printing each step as soon as it is committed."""
     with sentences():
         config = DecodeConfig(
-            method=cast(Method, method), rule=cast(Rule, rule), k=k, tree=tree, temperature=temperature, top_k=top_k, top_p=top_p,
+            method=cast(Method, method), rule=cast(Rule, rule), k=k, tree=tree, ngram_max=ngram_max, ngram_min=ngram_min,
+            ngram_match=cast(NgramMatch, ngram_match), temperature=temperature, top_k=top_k, top_p=top_p,
             repetition_penalty=repetition_penalty, epsilon=epsilon, delta=delta, max_new_tokens=max_new_tokens, seed=seed, chat=not no_chat,
         )  # fmt: skip
         if out is not None:
@@ -162,7 +166,7 @@ def train_corpus(
     with sentences():
         from specviz.training.corpus import write_corpus
 
-        pair = _load("embedded", None, None)
+        pair = _load("embedded", None, None, "hf")
         model = cast(Any, pair.target).model
         with progress_bar() as show:
             corpus = write_corpus(model, pair.tokenizer, tokens, rows, seed, lambda done: show("cli.writing", min(1.0, done / tokens)))
@@ -226,15 +230,18 @@ def _run(pair: "Pair", prompt: str, config: DecodeConfig, account: Account, base
     from specviz.analysis.hardware import peaks
     from specviz.engine import loop
     from specviz.engine.run import finish, header
+    from specviz.engine.timings import sized, timings
 
-    decoding = loop.decode(pair, prompt, config)  # first of all: it refuses what makes no sense
+    loop.decode(pair, prompt, config)  # first of all: it refuses what makes no sense
     roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch.")) if whole else None
     with account.console.status(t(LANG, "account.baseline")):
-        measured = loop.baseline(pair, prompt, config) if baseline else None
-    head, steps = header(pair, prompt, config, measured, roofs), []
+        measured = timings(pair, config.method) if baseline else None
+        config = sized(config, pair, measured) if measured else config
+        plain = loop.baseline(pair, prompt, config) if baseline else None
+    head, steps = header(pair, prompt, config, plain, roofs, measured), []
     account.opening(head)
     with contextlib.suppress(KeyboardInterrupt):
-        for step in decoding:
+        for step in loop.decode(pair, prompt, config):
             steps.append(step)
             account.step(step)
     trace = finish(head, steps)
@@ -242,17 +249,17 @@ def _run(pair: "Pair", prompt: str, config: DecodeConfig, account: Account, base
     return trace
 
 
-def _load(pair: str | None, device: str | None, dtype: str | None) -> "Pair":
+def _load(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None) -> "Pair":
     from specviz.models.hub import default_name
     from specviz.models.load import load
 
     with progress_bar() as show:
-        return load(pair or default_name(), device, dtype, show)
+        return load(pair or default_name(), device, dtype, show, engine)
 
 
 def _target() -> Any:
     """The transformers model of the embedded target."""
-    return cast(Any, _load("embedded", None, None).target).model
+    return cast(Any, _load("embedded", None, None, "hf").target).model
 
 
 def _fetch() -> Path:

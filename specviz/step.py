@@ -93,14 +93,61 @@ class Emitted(Record):
 
 
 class Pass(Record):
-    """One forward pass: `tokens` rows on top of `context` cached ones. `seconds` is measured, `flops` and `bytes` are computed."""
+    """One forward pass: `tokens` rows on top of `context` cached ones. `seconds` is measured, `flops` and `bytes` are computed.
+
+    `weights` of the bytes are weights, which a batch would read once (None: not recorded, as in format 1).
+    """
 
     kind: PassKind
     tokens: Count
     context: Count
     flops: NotNegative
     bytes: NotNegative
+    weights: NotNegative | None = None
     seconds: NotNegative
+
+    @model_validator(mode="after")
+    def _weights_are_bytes(self) -> "Pass":
+        if self.weights is not None and self.weights > self.bytes:
+            raise ValueError("a pass whose weights are more than its bytes")
+        return self
+
+
+class BatchPass(Record):
+    """A target pass that serves `batch` independent sequences at once; `work` counts all of them (`work.context` is that of each)."""
+
+    batch: Annotated[int, Field(ge=1)]
+    work: Pass
+
+
+class ExpectedTokens(Record):
+    """Tokens a step that the calibrated tree of so many `candidates` should yield: computed from the heads' measured accuracies."""
+
+    candidates: Count
+    tokens: NotNegative
+
+
+class Timings(Record):
+    """How long passes take on this machine, measured before a run with the run's own models and engine (medians of some repeats).
+
+    `passes` are one prefill, target passes of 1 (plain), 2, 4 … 64 (verify) tokens, and passes of the proposer (draft: the draft model
+    with 1, 2, 4 … tokens, or the heads once). `batches` are plain passes for 1, 2, 4, 8 sequences, where the engine can batch them.
+    `trees` are given where the heads are calibrated.
+    """
+
+    passes: tuple[Pass, ...]
+    batches: tuple[BatchPass, ...] = ()
+    trees: tuple[ExpectedTokens, ...] = ()
+
+
+class Match(Record):
+    """An earlier place of the text where its last `length` tokens stood too: the tokens from `start` on (positions count from 0, the
+    prompt first). What follows there was proposed, down to `node`; 0 where the tree had no room for it.
+    """
+
+    start: Count
+    length: Annotated[int, Field(ge=1)]
+    node: Annotated[int, Field(ge=0)]
 
 
 class Seconds(Record):
@@ -122,7 +169,8 @@ class Step(Record):
 
     `tree` and `rows` run in parallel, node by node, parents before children. `texts` names every token id of the rows. `context` is
     the number of committed tokens before the step, the root included. `stopped_at` is the last node on the accepted path (0: none
-    was accepted): the extra token was drawn from its row. `dropped` counts tokens cut off behind an EOS or by the budget.
+    was accepted): the extra token was drawn from its row. `dropped` counts tokens cut off behind an EOS or by the budget. `matches` are
+    the places that a proposer copied from, the one that counts most first; () where it found none, None where nothing was looked up.
     """
 
     index: Count
@@ -135,6 +183,7 @@ class Step(Record):
     dropped: Count = 0
     passes: tuple[Pass, ...]
     seconds: Seconds
+    matches: tuple[Match, ...] | None = None  # since format 2
 
     @model_validator(mode="after")
     def _well_formed(self) -> "Step":
@@ -146,6 +195,8 @@ class Step(Record):
             raise ValueError("an emitted token of a node that does not exist")
         if any(token not in self.texts for row in self.rows for token in row.ids):
             raise ValueError("a token without its text")
+        if any(match.start + match.length >= self.context or match.node >= len(self.tree) for match in self.matches or ()):
+            raise ValueError("a match that lies outside of the text or of the tree")
         return self
 
     def depth(self, node: int) -> int:

@@ -16,9 +16,12 @@ from pydantic import Field, ValidationError
 from specviz.config import DecodeConfig
 from specviz.i18n import Fault
 from specviz.step import (
+    BatchPass,
     Count,
     Emitted,
+    ExpectedTokens,
     Kind,
+    Match,
     Node,
     NotNegative,
     Pass,
@@ -28,19 +31,22 @@ from specviz.step import (
     Seconds,
     Step,
     Text,
+    Timings,
     TokenId,
     Verdict,
 )
 
 __all__ = [
-    "Baseline", "Emitted", "Ended", "Header", "Kind", "ModelInfo", "Node", "Pass", "PassKind", "Peaks", "Row", "Seconds", "Step",
-    "Trace", "TraceError", "Verdict", "json_schema",
+    "Baseline", "BatchPass", "Emitted", "Ended", "ExpectedTokens", "Header", "Kind", "Match", "ModelInfo", "Node", "Pass", "PassKind",
+    "Peaks", "Row", "Seconds", "Step", "Timings", "Trace", "TraceError", "Verdict", "json_schema",
 ]  # fmt: skip
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
+READABLE = (1, 2)  # format 2 added timings, the prompt's texts and matches; what format 1 holds means the same in both
 LARGEST_FILE = 32 * 2**20  # bytes of JSON after unpacking; a 512-step run of 64-node trees takes about half of it
 
 Ended = Literal["eos", "length", "context", "stopped"]
+Prompt = Annotated[str, Field(max_length=200_000)]
 
 
 class TraceError(Fault):
@@ -87,7 +93,11 @@ class Peaks(Record):
 
 
 class Header(Record):
-    """Everything that is true of the whole run."""
+    """Everything that is true of the whole run.
+
+    `prompt_texts` are what the prompt's tokens add to the text one by one, those of the chat template too, and `prompt_start` counts their
+    characters (code points) in front of `prompt`; None where it does not stand there as it was written.
+    """
 
     program: Text  # "specviz 0.1.0"
     created: Text  # ISO 8601, UTC
@@ -99,18 +109,21 @@ class Header(Record):
     dtype: Text  # "bfloat16"
     threads: Count = 0
     config: DecodeConfig
-    prompt: Annotated[str, Field(max_length=200_000)]
+    prompt: Prompt
     prompt_ids: tuple[TokenId, ...]
     eos_ids: tuple[TokenId, ...]
     versions: dict[Text, Text]
     peaks: Peaks | None = None
     baseline: Baseline | None = None
+    timings: Timings | None = None  # since format 2, as what follows
+    prompt_texts: tuple[Prompt, ...] | None = None
+    prompt_start: Count | None = None
 
 
 class Trace(Record):
     """A whole run. `format` is the version of this file format; a reader refuses one that it does not know."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1, 2] = FORMAT
     header: Header
     steps: tuple[Step, ...]
     ended: Ended
@@ -145,8 +158,8 @@ class Trace(Record):
             raise TraceError("error.trace_json") from error
         if not isinstance(raw, dict) or "format" not in raw or "steps" not in raw:
             raise TraceError("error.trace_foreign")
-        if raw["format"] != FORMAT:
-            raise TraceError("error.trace_format", found=str(raw["format"])[:20], known=FORMAT)
+        if raw["format"] not in READABLE:
+            raise TraceError("error.trace_format", found=str(raw["format"])[:20], known=" / ".join(map(str, READABLE)))
         try:
             return cls.model_validate(raw)
         except (ValidationError, RecursionError) as error:

@@ -15,7 +15,23 @@ from typing import Literal
 
 from specviz.config import DecodeConfig
 from specviz.engine.costs import ModelShape
-from specviz.trace import Baseline, Emitted, Header, ModelInfo, Node, Pass, Peaks, Row, Seconds, Step, Trace, Verdict
+from specviz.trace import (
+    Baseline,
+    BatchPass,
+    Emitted,
+    ExpectedTokens,
+    Header,
+    ModelInfo,
+    Node,
+    Pass,
+    Peaks,
+    Row,
+    Seconds,
+    Step,
+    Timings,
+    Trace,
+    Verdict,
+)
 
 Outcome = Literal["free", "accept", "refuse"]
 Distribution = list[float]
@@ -79,13 +95,37 @@ def make_step(
 def make_header(config: DecodeConfig | None = None, baseline: bool = True, peaks: Peaks | None = PEAKS, prompt_tokens: int = 20) -> Header:
     """A header that goes with `make_step`."""
     config = config or DecodeConfig(temperature=1.0)
-    proposer = None if config.method == "plain" else ModelInfo(name=f"sample {config.method}", sha256="1" * 64, parameters=14_000_000)
+    model = ModelInfo(name=f"sample {config.method}", sha256="1" * 64, parameters=14_000_000)
+    proposer = None if config.method in ("plain", "ngram") else model
     return Header(
         program="specviz 0.1.0", created="2026-01-31T12:00:00Z", engine="hf", device="cpu", device_name="Some CPU", dtype="bfloat16",
         threads=2, target=ModelInfo(name="sample target", sha256="0" * 64, parameters=134_515_008, source="made up"), proposer=proposer,
         config=config, prompt="Once upon a time", prompt_ids=tuple(i % len(WORDS) for i in range(prompt_tokens)), eos_ids=(EOS,),
         versions={"torch": "2.13.0"}, peaks=peaks, baseline=make_baseline(prompt_tokens) if baseline else None,
+        timings=make_timings(config.method) if baseline else None,
     )  # fmt: skip
+
+
+def make_timings(method: str = "draft", context: int = 128) -> Timings:
+    """What passes of the sample models take on the sample machine, by their tokens."""
+    passes = [_pass("prefill", TARGET, context, 0, 0), _pass("plain", TARGET, 1, context, 0)]
+    passes += [_pass("verify", TARGET, n, context, 0) for n in (2, 4, 8, 16, 32, 64)]
+    if method == "draft":
+        passes += [_pass("draft", DRAFT, n, context, 0) for n in (1, 2, 4, 8)]
+    elif method == "medusa":
+        passes += _passes(DecodeConfig(method="medusa"), (4, 2, 1), 15, context)[:1]
+    alone = _pass("plain", TARGET, 1, context, 0)
+    batches = tuple(BatchPass(batch=b, work=_batched(alone, b)) for b in (1, 2, 4, 8))
+    trees = tuple(ExpectedTokens(candidates=n, tokens=1 + 0.25 * math.log2(1 + n)) for n in (1, 2, 4, 8, 16, 32, 64))
+    return Timings(passes=tuple(passes), batches=batches, trees=trees if method == "medusa" else ())
+
+
+def _batched(alone: Pass, batch: int) -> Pass:
+    """A pass for `batch` sequences: the weights are read once, everything else `batch` times."""
+    size, flops = alone.weights + batch * (alone.bytes - alone.weights), batch * alone.flops
+    seconds = max(flops / PEAKS.flops, size / PEAKS.bandwidth) / 0.7
+    counts = {"flops": flops, "bytes": size, "weights": alone.weights}
+    return Pass(kind="plain", tokens=batch, context=alone.context, **counts, seconds=seconds)
 
 
 def make_baseline(context: int = 20, tokens: int = 16) -> Baseline:
@@ -293,7 +333,8 @@ def _passes(config: DecodeConfig, widths: tuple[int, ...], nodes: int, context: 
         drafts = tuple(_pass("draft", DRAFT, size, context - 1 + d, context + d) for d, size in enumerate(sizes))
     elif config.method == "medusa":
         weights = len(widths) * 576 * 576
-        drafts = (Pass(kind="draft", tokens=1, context=0, flops=2.0 * weights, bytes=2.0 * weights, seconds=weights * 2 / 1.5e10),)
+        counts = {"flops": 2.0 * weights, "bytes": 2.0 * weights, "weights": 2.0 * weights}
+        drafts = (Pass(kind="draft", tokens=1, context=0, **counts, seconds=weights * 2 / 1.5e10),)
     return (*drafts, _pass("verify", TARGET, nodes, context - 1, context))
 
 
@@ -302,7 +343,8 @@ def _pass(kind: str, shape: ModelShape, tokens: int, context: int, noise: int) -
     flops, size = shape.flops(tokens, context), shape.bytes(tokens, context)
     share = random.Random(f"{kind}/{tokens}/{noise}").uniform(0.6, 0.9)
     seconds = max(flops / PEAKS.flops, size / PEAKS.bandwidth) / share
-    return Pass(kind=kind, tokens=tokens, context=context, flops=flops, bytes=size, seconds=seconds)
+    weights = shape.bytes_per_value * (shape.layer_weights + shape.head_rows * shape.width)
+    return Pass(kind=kind, tokens=tokens, context=context, flops=flops, bytes=size, weights=weights, seconds=seconds)
 
 
 def _seconds(passes: tuple[Pass, ...]) -> Seconds:

@@ -37,6 +37,10 @@ class ModelShape:
         """Keys and values of one cached token, all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.bytes_per_value
 
+    def weight_bytes(self, scored: int) -> int:
+        """Weights that a pass reads: those of the LM head only where it scores any token."""
+        return (self.layer_weights + (self.head_rows * self.width if scored else 0)) * self.bytes_per_value
+
     def flops(self, tokens: int, context: int, scored: int | None = None) -> int:
         """Operations of a pass of `tokens` over `context`; the LM head scores `scored` of them (all, where None)."""
         scored = tokens if scored is None else scored
@@ -47,6 +51,5 @@ class ModelShape:
     def bytes(self, tokens: int, context: int, scored: int | None = None) -> int:
         """Bytes that a pass must move at least."""
         scored = tokens if scored is None else scored
-        weights = self.layer_weights + (self.head_rows * self.width if scored else 0)
         rows = tokens * self.width + scored * self.head_rows
-        return (weights + rows) * self.bytes_per_value + (context + tokens) * self.kv_bytes_per_token
+        return self.weight_bytes(scored) + rows * self.bytes_per_value + (context + tokens) * self.kv_bytes_per_token

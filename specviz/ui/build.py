@@ -7,6 +7,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from threading import Thread
@@ -30,6 +31,7 @@ PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 CHEAP = {**PRIVATE, "queue": False}  # answered at once, while a run is going on
 CHOICES = ("method", "rule", "tree", "temperature", "preset")
 PORTS = 100  # how many are tried
+SWITCH = 5e-4  # seconds that a thread may hold the interpreter while another waits: decoding takes it back after each small operation
 LAUNCH = {
     "prevent_thread_lock": True,
     "quiet": True,
@@ -124,6 +126,7 @@ def serve(host: str | None = None, port: int | None = None, pair: str = "embedde
     """
     host = host or os.environ.get("GRADIO_SERVER_NAME") or ("0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1")
     port = free_port(host, port or int(os.environ.get("GRADIO_SERVER_PORT") or 7860))
+    sys.setswitchinterval(SWITCH)
     page = build(pair)
     _, url, _ = page.launch(server_name=host, server_port=port, **LAUNCH, theme=theme(), css=css(), head=_head())
     if host == "0.0.0.0":

@@ -1,7 +1,7 @@
 """From a press of Run to the messages of the step player, and to the trace that the public endpoint returns.
 
 A run happens in a thread of its own: it waits in the line, loads the models, measures, decodes, and tells what happens as it happens.
-The page collects what was told since its last message, at most fifteen times a second, so that decoding never waits for a browser.
+The page collects what was told since its last message, at most eight times a second, so that decoding never waits for a browser.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ except ImportError:
 
 LOG = logging.getLogger("specviz")
 LONGEST_PAGE_RUN = 512  # tokens: others are waiting for the model
-PAUSE = 1 / 15  # seconds between two messages
+PAUSE = 1 / 8  # seconds between two messages: drawing takes processor time that decoding on the same machine then lacks
 PATIENCE = 0.5  # seconds that a stopped run may take to end before the page stops listening to it
 
 
@@ -119,18 +119,25 @@ def _decode(asked: Request) -> Generator[Told, None, None]:
     """Everything that computes. Arguments and yields are plain data: on a borrowed GPU this runs in another process."""
     from specviz.analysis.hardware import peaks
     from specviz.engine.loop import baseline, decode
+    from specviz.engine.memory import memory
     from specviz.engine.run import header
+    from specviz.engine.timings import sized, timings
     from specviz.models.load import load
 
     pair = load(asked.pair)
-    steps = decode(pair, asked.prompt, asked.config)  # first of all: it refuses what makes no sense
+    decode(pair, asked.prompt, asked.config)  # first of all: it refuses what makes no sense
     yield Status("status.roofs", {})
-    roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch."))
+    with memory(pair.device_name):
+        roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch."))
+    yield Status("status.timings", {})
+    with memory(pair.device_name):
+        measured = timings(pair, asked.config.method)
+    config = sized(asked.config, pair, measured)
     yield Status("status.baseline", {})
-    plain = baseline(pair, asked.prompt, asked.config)
-    yield header(pair, asked.prompt, asked.config, plain, roofs)
+    plain = baseline(pair, asked.prompt, config)
+    yield header(pair, asked.prompt, config, plain, roofs, measured)
     yield Status("status.decoding", {})
-    yield from steps
+    yield from decode(pair, asked.prompt, config)
 
 
 if GPU is not None:

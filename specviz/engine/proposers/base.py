@@ -10,8 +10,9 @@ from torch import Tensor
 
 from specviz.config import DecodeConfig
 from specviz.engine.costs import ModelShape
+from specviz.engine.lm import Heads
 from specviz.engine.tree import TokenTree
-from specviz.trace import Pass, PassKind
+from specviz.trace import Match, Pass, PassKind
 
 
 @dataclass
@@ -29,10 +30,11 @@ class Committed:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A tree of candidates and the passes that it cost."""
+    """A tree of candidates, the passes that it cost, and the places of the text that it was copied from (see `Step.matches`)."""
 
     tree: TokenTree
     passes: tuple[Pass, ...] = ()
+    matches: tuple[Match, ...] | None = None
 
 
 @runtime_checkable
@@ -55,7 +57,14 @@ class Proposer(Protocol):
 def pass_of(kind: PassKind, shape: ModelShape, tokens: int, context: int, seconds: float, scored: int | None = None) -> Pass:
     """The record of a pass: its computed costs beside its measured time."""
     flops, moved = shape.flops(tokens, context, scored), shape.bytes(tokens, context, scored)
-    return Pass(kind=kind, tokens=tokens, context=context, flops=flops, bytes=moved, seconds=seconds)
+    weights = shape.weight_bytes(tokens if scored is None else scored)
+    return Pass(kind=kind, tokens=tokens, context=context, flops=flops, bytes=moved, weights=weights, seconds=seconds)
+
+
+def heads_pass(heads: Heads, seconds: float) -> Pass:
+    """The record of one call of Medusa heads."""
+    counts = {"flops": heads.flops(), "bytes": heads.bytes(), "weights": heads.weight_bytes()}
+    return Pass(kind="draft", tokens=1, context=0, **counts, seconds=seconds)
 
 
 def clock(device: torch.device) -> float:

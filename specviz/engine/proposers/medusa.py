@@ -9,13 +9,13 @@ from torch import Tensor
 
 from specviz.config import DecodeConfig
 from specviz.engine.lm import Heads
-from specviz.engine.proposers.base import Committed, Proposal, clock
+from specviz.engine.proposers.base import Committed, Proposal, clock, heads_pass
 from specviz.engine.sampling import fit, warp
 from specviz.engine.tree import Shape, TokenTree, full_shape, parents_of, root_only, sparse_shape
 from specviz.i18n import Fault
 from specviz.trace import Pass
 
-DEFAULT_SIZE = 16  # candidates of the calibrated tree: see docs/benchmarks.md for the time of a pass by its tokens
+DEFAULT_SIZE = 16  # candidates of the calibrated tree where nobody measured the machine (see timings.sized)
 UNCALIBRATED = (3, 2, 1)  # widths for heads whose accuracies nobody measured
 
 
@@ -44,8 +44,7 @@ class Medusa:
         inner = {path[:-1] for path in shape}
         q_row = tuple(len(path) if path in inner else -1 for path in ((), *shape))
         tree = TokenTree(tokens, parents_of(shape), q[:deepest], q_row, drawn=False)
-        work = Pass(kind="draft", tokens=1, context=0, flops=self.heads.flops(), bytes=self.heads.bytes(), seconds=seconds)
-        return Proposal(tree, (work,))
+        return Proposal(tree, (heads_pass(self.heads, seconds),))
 
     def keep(self, path: tuple[int, ...]) -> None:
         """Heads have no state."""
