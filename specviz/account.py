@@ -5,7 +5,7 @@ would move the cursor or turn the writing direction are shown as signs.
 """
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -13,11 +13,13 @@ from rich.text import Text
 
 from specviz.analysis.acceptance import acceptance
 from specviz.analysis.quantities import Quantity, number
+from specviz.analysis.remedies import remedies
+from specviz.analysis.slow import causes, headline, ms, pace, why
 from specviz.analysis.speed import speed
 from specviz.analysis.verdicts import explain, explain_extra
 from specviz.config import DecodeConfig
 from specviz.i18n import t
-from specviz.trace import Header, Step, Trace
+from specviz.trace import Header, Match, Step, Trace
 
 # Okabe–Ito, as on the page
 STYLES = {
@@ -45,7 +47,8 @@ class Account:
     def opening(self, header: Header) -> None:
         """Who decodes, on what, and how."""
         config = self.config
-        proposer = header.proposer.name if header.proposer else t(self.lang, "account.nobody")
+        nobody = "account.lookup" if config.method == "ngram" else "account.nobody"
+        proposer = header.proposer.name if header.proposer else t(self.lang, nobody)
         self.say("account.models", "bold", target=header.target.name, proposer=proposer)
         self.say("account.machine", "dim", device=header.device, name=header.device_name, dtype=header.dtype, threads=header.threads)
         values = {name: getattr(config, name) for name in ("method", "rule", "temperature", "top_p", "seed")}
@@ -59,6 +62,8 @@ class Account:
         """One step: its candidates, the token that no candidate proposed, and what was committed."""
         place = t(self.lang, "account.place", context=step.context, count=len(step.emitted))
         self.console.print(Text(f"\n{t(self.lang, 'account.step', index=step.index + 1)}  ", "bold").append(place, "not bold dim"))
+        if step.matches is not None:
+            self._looked_up(step.matches)
         shown = [node for node in range(1, len(step.tree)) if step.tree[node].verdict != "untested" or node <= SHOWN]
         for node in shown:
             self._candidate(step, node)
@@ -83,18 +88,37 @@ class Account:
                 formula = f"{t(self.lang, figure.formula)} ({t(self.lang, f'account.{figure.origin}')})"
                 table.add_row(t(self.lang, figure.label), Text(self._value(figure), "bold"), Text(formula, "dim"))
         self.console.print(table)
+        self._slow(trace)
         if not self.config.lossless:
             self.say("account.changes", STYLES["recovered"])
 
+    def _slow(self, trace: Trace) -> None:
+        """Why a run is slower than plain decoding: the numbers, the largest cause, and what would change it first of all."""
+        found = why(trace.steps, trace.header)
+        if found is None or pace(found) != "slower":
+            return
+        said, cause = headline(found), causes(found)[0]
+        self.say(said.key, "bold", **said.args)
+        name, because = t(self.lang, f"slow.{cause.name}"), t(self.lang, cause.why.key, **cause.why.args)
+        self.say("account.slow_cause", name=name, ms=ms(cause.seconds), share=number(100 * cause.share, 2), why=because)
+        change = remedies(found, trace.steps, trace.header)[0]
+        self.say("account.slow_change", what=t(self.lang, change.key, **change.args))
+
     def _shape(self) -> str:
         config = self.config
-        if config.tree:
-            return t(self.lang, "account.tree", tree=config.tree)
-        return {
-            "draft": t(self.lang, "account.chain", k=config.k),
-            "medusa": t(self.lang, "account.calibrated"),
-            "plain": t(self.lang, "account.nobody"),
-        }[config.method]
+        default = {"plain": "account.nobody", "medusa": "account.calibrated"}.get(config.method, "account.chain")
+        shape = t(self.lang, "account.tree" if config.tree else default, tree=config.tree, k=config.k)
+        if config.method != "ngram":
+            return shape
+        match = t(self.lang, f"account.{config.ngram_match}")
+        return t(self.lang, "account.ngram", shape=shape, high=config.ngram_max, low=config.ngram_min, match=match)
+
+    def _looked_up(self, matches: Sequence[Match]) -> None:
+        """Where the candidates were copied from, or that the last tokens stand nowhere before."""
+        if not matches:
+            return self.say("lookup.none", "dim", count=self.config.ngram_min)
+        place, more = matches[0].start + 1, len(matches) - 1
+        self.say("lookup.found_more" if more else "lookup.found", "dim", length=matches[0].length, place=place, more=more)
 
     def _candidate(self, step: Step, node: int) -> None:
         candidate, reason = step.tree[node], explain(step, node, self.config)

@@ -1,6 +1,8 @@
 /* The frame that all panels share: a title, one line of caption, where its numbers come from, and the same as a table. */
 
-const CELL_WORDS = { state: "state", outcome: "state", kind: "roofline" }; // fields whose values are words of the program
+const CELL_WORDS = { state: "state", outcome: "state", kind: "roofline", part: "slow", figure: "acceptance" }; // fields whose values are words of the program
+
+const SLOW = 500; // milliseconds that a panel may lag behind a live run
 
 /**
  * A panel owns the element `#name`. A subclass gives `update(changed)`, which draws the store's present state, and may give
@@ -15,6 +17,8 @@ class Panel {
     this.asTable = false;
     this.pending = new Set(["all"]);
     this.visible = true;
+    this.lag = 0;
+    this.paintedAt = -Infinity;
     this.build();
   }
 
@@ -57,7 +61,7 @@ class Panel {
   /** Draw what changed. While nobody can see the panel it is remembered, until there is time for it. */
   refresh(changed, atLeisure = false) {
     for (const name of changed) this.pending.add(name);
-    if (!(this.visible || atLeisure) || !this.pending.size) return;
+    if (!(this.visible || atLeisure) || !this.pending.size || this.lags()) return;
     const due = this.pending;
     this.pending = new Set();
     if (due.has("all") || due.has("language")) this.label();
@@ -69,6 +73,21 @@ class Panel {
     if (empty) return void setText(this.blank, this.say(empty));
     if (this.asTable) this.drawTwin();
     else this.update(due);
+  }
+
+  /**
+   * While a live run is followed, text and tree keep up with every step. Nobody can read the others at that pace, and where the model
+   * runs on the same machine, drawing them takes the processor's time from it: they may lag `lag` milliseconds behind.
+   */
+  lags() {
+    const { run, follow } = this.store;
+    const now = performance.now();
+    const wait = this.lag && run?.live && !run.done && follow ? this.lag - (now - this.paintedAt) : 0;
+    if (wait > 0) {
+      clearTimeout(this.later);
+      this.later = setTimeout(() => this.player.invalidate("sight"), wait);
+    } else this.paintedAt = now;
+    return wait > 0;
   }
 
   /** What needs the layout of everything that was drawn. */

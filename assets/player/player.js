@@ -30,15 +30,23 @@ class SpecvizPlayer {
     return this.palette.colours[this.theme];
   }
 
+  /** Every panel, those below the first screen last. */
+  get all() {
+    return [...this.panels, ...this.lower];
+  }
+
   build(element) {
     this.text = new TextPanel(this);
     this.transport = new Transport(this);
     this.banner = new Banner(this);
     this.panels = [TreePanel, MaskPanel, DistributionPanel, VerdictsPanel, DivergencePanel, RooflinePanel, TimingPanel].map((Kind) => new Kind(this));
+    this.lower = [CostPanel, WhyPanel, AcceptancePanel, RoofsPanel].map((Kind) => new Kind(this)); // the section below the first screen
     this.help = new Help(this);
     this.live = el("div.sv-hidden", { role: "status", "aria-live": "polite" });
     this.grid = el("div.sv-grid", null, this.text.root, this.transport.root, this.panels.map((panel) => panel.root));
-    this.root = el("div.specviz", null, el("div.sv-page", null, this.banner.root, this.grid), this.live, this.help.dialog, this.tooltip.root);
+    this.explained = new Explained(this, this.lower);
+    const screen = el("div.sv-screen", null, this.banner.root, this.grid);
+    this.root = el("div.specviz", null, el("div.sv-page", null, screen, this.explained.root), this.live, this.help.dialog, this.tooltip.root);
     this.adopt(element);
   }
 
@@ -60,7 +68,7 @@ class SpecvizPlayer {
       this.invalidate("all");
     }, () => {
       this.plotlyFailed = true;
-      for (const panel of this.panels) if (panel instanceof ChartPanel && !panel.asTable) panel.flip(); // the tables need no library
+      for (const panel of this.all) if (panel instanceof ChartPanel && !panel.asTable) panel.flip(); // the tables need no library
     });
   }
 
@@ -76,12 +84,12 @@ class SpecvizPlayer {
     this.frame = null;
     const changed = this.changed;
     this.changed = new Set();
-    for (const part of [this.text, this.banner, this.transport, ...this.panels]) part.refresh(changed);
+    for (const part of [this.text, this.banner, this.transport, ...this.all]) part.refresh(changed);
     this.text.settle();
-    for (const panel of this.panels) panel.settle();
+    for (const panel of this.all) panel.settle();
     clearTimeout(this.leisure);
-    this.leisure = setTimeout(() => this.panels.forEach((panel) => panel.refresh(NOTHING, true)), 400);
-    if (changed.has("language")) this.help.label();
+    this.leisure = setTimeout(() => this.all.forEach((panel) => panel.refresh(NOTHING, true)), 400);
+    if (changed.has("language")) for (const part of [this.help, this.explained]) part.label();
     setFlag(this.root, "sv-busy", this.store.incoming || (this.store.run?.live && !this.store.run.done));
     setFlag(this.root, "sv-stale", this.store.incoming);
     if (["step", "run", "language", "node"].some((name) => changed.has(name))) this.announce(changed);
@@ -112,16 +120,16 @@ class SpecvizPlayer {
 
   watch() {
     this.stopKeys = listenToKeys(this);
-    for (const panel of this.panels) watchSize(panel.host || panel.frame || panel.body, () => this.invalidate("size"));
+    for (const panel of this.all) watchSize(panel.host || panel.frame || panel.body, () => this.invalidate("size"));
     watchSize(this.transport.lane, () => this.invalidate("size"));
     const sight = new IntersectionObserver((entries) => {
       for (const entry of entries) {
-        const panel = this.panels.find((one) => one.root === entry.target);
+        const panel = this.all.find((one) => one.root === entry.target);
         panel.visible = entry.isIntersecting;
       }
       this.invalidate("sight");
     }, { rootMargin: "120px" });
-    for (const panel of this.panels) sight.observe(panel.root);
+    for (const panel of this.all) sight.observe(panel.root);
     new MutationObserver(() => this.applyTheme()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme());
   }
@@ -254,6 +262,43 @@ class Banner {
     this.store.error = null;
     this.store.notice = null;
     this.player.invalidate("status");
+  }
+}
+
+/** The section below the first screen: a heading, one line, and the cards that say why the run was as fast as it was. */
+class Explained {
+  constructor(player, panels) {
+    this.player = player;
+    this.title = el("h2.sv-explained-title", { id: "sv-explained-title", tabindex: -1 });
+    this.line = el("p.sv-explained-line");
+    this.back = el("button.sv-chip", { type: "button", onclick: () => this.leave() });
+    const head = el("div.sv-explained-head", null, this.title, this.line, this.back);
+    const cards = el("div.sv-lower", null, panels.map((panel) => panel.root));
+    this.root = el("section.sv-explained", { id: "explained", "aria-labelledby": "sv-explained-title" }, head, cards);
+  }
+
+  label() {
+    const say = (key) => this.player.words.say(key);
+    setText(this.title, say("player.explained"));
+    setText(this.line, say("player.explained_line"));
+    setText(this.back, say("player.explained_back"));
+  }
+
+  /** Go there; the focus follows, so that the next Tab stands on the first card. */
+  enter() {
+    this.scroll(this.root);
+    this.title.focus({ preventScroll: true });
+  }
+
+  leave() {
+    const { transport, root } = this.player;
+    this.scroll(root.querySelector(".sv-page"));
+    transport.slider.focus({ preventScroll: true });
+  }
+
+  scroll(element) {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    element.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 }
 

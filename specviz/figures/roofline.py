@@ -16,7 +16,6 @@ from specviz.figures.plot import Fig, Point, si, signif, signifs, takes
 from specviz.figures.text import key
 from specviz.trace import Header, Pass, Peaks, Step
 
-# the datasheet of analysis/hardware.py, which needs torch; a test holds the two together
 _LOW = 0.5  # FLOP/byte where the roofs begin
 _PLOT = (240, 158)  # pixels inside the axes of the panel that the figure is made for
 SIGNS = {"plain": "■", "draft": "▲", "verify": "●", "prefill": "◆"}

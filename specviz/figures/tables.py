@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from specviz.analysis.acceptance import Acceptance
+from specviz.analysis.slow import Why, causes
 from specviz.figures.mask import MaskInfo
 from specviz.figures.text import visible
 from specviz.i18n import t
@@ -18,11 +20,22 @@ FIELDS = {
     "divergence": ("position", "kl", "tv", "overlap", "missing", "tested", "outcome"),
     "timing": ("step", "propose", "verify", "commit", "record", "tokens", "per_token", "plain"),
     "roofline": ("step", "kind", "tokens", "flops", "bytes", "seconds", "intensity", "achieved", "roof"),
+    "why": ("part", "ms", "share"),
+    "acceptance": ("figure", "depth", "over", "under", "value"),
+    "cost": ("at", "rows", "expected", "drafting", "verifying", "outside", "cost", "speedup"),
+    "roofs": ("kind", "tokens", "batch", "machine", "flops", "bytes", "seconds", "intensity", "achieved", "origin"),
+    "roofs_machines": ("name", "flops", "bandwidth", "ridge", "stops", "origin", "source"),
+    "roofs_speedups": ("machine", "batch", "cost", "speedup", "origin"),
 }
 _TITLES = {"index": "node", "child": "node", "outcome": "state"}  # fields that share another's title
-TABLES = {name: [(f"@table.{_TITLES.get(field, field)}", field) for field in fields] for name, fields in FIELDS.items()}
+# fields that mean something else in one table
+_OTHERWISE = {("cost", "cost"): "step_seconds", ("roofs", "seconds"): "time", ("roofs_machines", "flops"): "peak"}
+TABLES = {
+    name: [(f"@table.{_OTHERWISE.get((name, field)) or _TITLES.get(field, field)}", field) for field in fields]
+    for name, fields in FIELDS.items()
+}
 # fields whose values are words of the program: shown as the text of this key and the value
-WORDS = {"state": "state", "outcome": "state", "kind": "roofline"}
+WORDS = {"state": "state", "outcome": "state", "kind": "roofline", "origin": "origin", "part": "slow", "figure": "acceptance"}
 
 
 def tree_rows(step: Step) -> list[Row]:
@@ -53,6 +66,29 @@ def distribution_rows(names: Sequence[str], patch: Row) -> list[Row]:
     ]
 
 
+def why_rows(found: Why) -> list[Row]:
+    """A row for each part of a step's time and of its tokens' worth, in milliseconds; `share` is given for what keeps it from more."""
+    shares: dict[str, float] = {cause.name: cause.share for cause in causes(found)}
+    parts = {"one": found.plain, "drafting": found.drafting, "verifying": found.verifying, "overhead": found.overhead, "step": found.step}
+    parts |= {"worth": found.tokens * found.plain, "gain": found.gain, "refused": found.refused, "cut": found.cut}
+    parts["ideal"] = found.full + found.plain
+    return [{"part": part, "ms": 1000 * seconds, "share": shares.get(part)} for part, seconds in parts.items()]
+
+
+def acceptance_rows(counts: Acceptance) -> list[Row]:
+    """A row for each figure and each depth: what was counted, of how many."""
+    expected = counts.expected_rate
+    rows: list[Row] = [
+        {"figure": "tokens_per_step", "over": counts.tokens, "under": counts.steps, "value": counts.tokens_per_step},
+        {"figure": "rate", "over": counts.accepted, "under": counts.tested, "value": counts.rate},
+        {"figure": "yield", "over": counts.accepted, "under": counts.drafted, "value": counts.yield_},
+        {"figure": "expected", "over": None if expected is None else counts.overlap, "under": counts.compared or None, "value": expected},
+    ]
+    for at, depth in enumerate(counts.depths, 1):
+        rows.append({"figure": "depth", "depth": at, "over": depth.accepted, "under": depth.reached, "value": depth.rate})
+    return [{"depth": None} | row for row in rows]
+
+
 def table(name: str, rows: Sequence[Row], lang: str) -> list[list[str]]:
     """The table of a figure in words: the line of titles, then a line for each row (an empty cell where there is no value)."""
     titles = [t(lang, title[1:]) for title, _ in TABLES[name]]
@@ -64,4 +100,6 @@ def _cell(field: str, value: Any, lang: str) -> str:
         return ""
     if field in WORDS:
         return t(lang, f"{WORDS[field]}.{value}")
+    if field == "machine":
+        return t(lang, value.removeprefix("@")) if value.startswith("@") else str(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

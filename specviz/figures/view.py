@@ -9,8 +9,9 @@ starts with "var:" is a name of the palette. Text of tokens is already escaped w
       "header":  Header as JSON
       "palette": palette.table(): {"colours": {"light": {name: hex}, "dark": {…}}, "states": {state: {fill, colour, text, symbol, dash,
                  letter, underline, size, width}}, "font": css}
-      "figures": {"roofline": fig, "divergence": fig, "timing": fig, "distribution": fig}   bases
-      "points":  {"roofline": [point…]}                     plain decoding's passes (empty without baseline)
+      "figures": {"roofline": fig, "divergence": fig, "timing": fig, "distribution": fig, "cost": fig, "roofs": fig,
+                 "speedups": fig}                               bases
+      "points":  {"roofline": [point…], "roofs": [point…]}  plain decoding's passes; those measured before the run (empty without)
       "tables":  {name: [["@title", field]…]}                the columns of each figure's table twin
     }
     step_view = {
@@ -53,22 +54,32 @@ Points: plain dicts, the rows of the table twins. Traces of a base figure say wh
     divergence  {step, position (1: the first new token), node, kl, tv, overlap (1 − TV), missing, tested, outcome: accepted|refused}
                 annotations[2].text = "@divergence.summary|{"expected": "0.69", "observed": "0.65"}" over the points shown: the mean of
                 overlap, and the share of points that were accepted ("" without points).
+    roofs       see roofs_points.py; the player adds the steps' passes and what is computed for a batch size. The figure has beside it
+                "machines": [machine…] and "batches": [the batch sizes]; traces of a machine have its key in meta.machine, and are
+                visible where it is on show
+    cost        see cost.cost_points; the player makes them all from header and steps, so that its sliders may ask for others. The
+                figure has "views" beside it: {"depth" | "size": {path of the layout: value}}, for K and for the calibrated tree's sizes
     timing      {step, propose, verify, commit, record, decode, tokens, per_token, plain (seconds a plain token | null), plain_total}
 
-Tables: header_view.tables = {name: [["@title", field]…]}. Rows of roofline, divergence and timing are the points; of tree {index, token,
-    parent, depth, q, p, state}, of mask {index, token, position, sees}, of distribution {token, p, q, residual, child}, all derived from
-    the step (see tables.py). Values of the fields state and outcome are shown as the text "state.<value>", of kind as "roofline.<value>".
+Tables: header_view.tables = {name: [["@title", field]…]}. Rows of roofline, divergence and timing are the points, of cost its
+    predicted ones; of tree {index, token, parent, depth, q, p, state}, of mask {index, token, position, sees}, of distribution {token, p,
+    q, residual, child}, all derived from the step (see tables.py); of why {part, ms, share}, of acceptance {figure, depth, over, under,
+    value}, which the player derives from the run. Values of the fields state and outcome are shown as the text "state.<value>", of kind
+    as "roofline.<value>", of part as "slow.<value>", of figure as "acceptance.<value>".
 """
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from specviz.figures.cost import draw_cost
 from specviz.figures.distribution import distribution_info, draw_distribution, patch
 from specviz.figures.divergence import divergence_info, divergence_points, draw_divergence
 from specviz.figures.mask import mask_info
 from specviz.figures.palette import colour
 from specviz.figures.palette import table as palette_table
 from specviz.figures.roofline import RooflineInfo, baseline_points, draw_roofline, roofline_points, step_points
+from specviz.figures.roofs import base_roofs, base_speedups
+from specviz.figures.roofs_points import BATCHES, machine_rows, measured_points, roofs_info
 from specviz.figures.tables import TABLES
 from specviz.figures.timing import draw_timing, timing_info, timing_points
 from specviz.figures.tree import draw_tree, tree_info
@@ -82,15 +93,18 @@ View = dict[str, Any]
 
 
 def header_view(header: Header) -> View:
-    """What is the same for all steps of a run: the header, the palette, the base figures and the points of plain decoding."""
+    """What is the same for all steps of a run: the header, the palette, the base figures, and the points of what was measured before it."""
     bare = RooflineInfo(header.peaks, ())
     figures = {
         "roofline": draw_roofline(bare),
         "divergence": draw_divergence(),
         "timing": draw_timing(),
         "distribution": draw_distribution(),
+        "cost": draw_cost(),
+        "roofs": base_roofs(roofs_info(header)) | {"machines": machine_rows(header), "batches": BATCHES},
+        "speedups": base_speedups(roofs_info(header)),
     }
-    points = {"roofline": roofline_points(baseline_points(header))}
+    points = {"roofline": roofline_points(baseline_points(header)), "roofs": measured_points(header)}
     return {"header": header.model_dump(mode="json"), "palette": palette_table(), "figures": figures, "points": points, "tables": TABLES}
 
 

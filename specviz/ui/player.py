@@ -18,11 +18,16 @@ from specviz.i18n import ASSETS, LANGUAGES, catalogue
 FOLDER = ASSETS / "player"
 PLOTLY = FOLDER / "plotly" / "plotly-cartesian.min.js"
 PARTS = (
-    "words.js", "dom.js", "judge.js", "explain.js", "store.js", "chart.js", "sketch.js", "panel.js",
+    "words.js", "dom.js", "judge.js", "explain.js", "acceptance.js", "cost.js", "slow.js", "projection.js", "lookup.js",
+    "store.js", "chart.js", "sketch.js", "panel.js",
     "panels/text.js", "panels/transport.js", "panels/tree.js", "panels/mask.js", "panels/distribution.js", "panels/verdicts.js",
-    "panels/series.js", "keys.js", "player.js", "gradio.js",
+    "panels/series.js", "panels/cost.js", "panels/why.js", "panels/acceptance.js", "panels/roofs.js", "keys.js", "player.js", "gradio.js",
 )  # fmt: skip
-FACE = "SpecvizPlayer, mountInGradio, addStyle, judge, rejudge, explain, explainExtra, number, compared"
+FACE = (
+    "SpecvizPlayer, mountInGradio, addStyle, judge, rejudge, explain, explainExtra, number, compared, "
+    "speculation, projectedPoints, speedupPoints, costModel, alphaOf, costPoints, "
+    "asRecorded, countStep, addCounts, silenceOf, whyOf, headlineOf, causesOf, notesOf, remediesOf"
+)
 MARKUP = '<div class="specviz-mount" style="min-height:640px"></div>'  # stays empty until the script fills it
 ELSEWHERE = ("control", "preset", "cli", "account", "serve")  # sections of the catalogue that no player says
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from specviz.analysis import hardware
-from specviz.analysis.datasheets import A100
 from specviz.analysis.hardware import peaks
 from specviz.trace import Peaks
 
@@ -102,8 +101,3 @@ def test_little_free_memory_means_smaller_measurements(monkeypatch: pytest.Monke
 def test_slices_take_turns_through_the_whole_buffer():
     turn = hardware._Turn(torch.arange(8.0), 2)
     assert [float(turn.read()) for _ in range(5)] == [5, 9, 13, 1, 5]
-
-
-def test_the_seed_of_the_comparison():
-    assert (A100.flops, A100.bandwidth, A100.ridge) == (312e12, 2e12, 156)
-    assert "NVIDIA" in A100.source

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from specviz.config import DecodeConfig
 from specviz.figures.view import header_view, run_view, step_view
-from specviz.trace import Trace
+from specviz.trace import FORMAT, Trace
 from tests.builders import make_trace
 from tests.e2e.player import Stage, stage
 
@@ -51,6 +51,7 @@ def test_the_view_stays_on_the_newest_step(window: Stage, trace: Trace) -> None:
     state = tell(window, *told[1:4])
     assert (state["run"], state["mode"], state["steps"], state["step"], state["done"]) == ("live", "live", 2, 1, False)
     assert "live" in window.text("#text .sv-badges")
+    assert "reference engine" in window.text("#text .sv-badges"), "which engine runs"
     state = tell(window, *told[4:])
     assert (state["steps"], state["step"], state["done"], state["ended"], state["gap"]) == (8, 7, True, "length", False)
     assert window.page.locator(".sv-stream").text_content() == trace.text
@@ -132,7 +133,7 @@ def test_load_takes_a_view_or_asks_the_server_for_one(window: Stage, trace: Trac
     window.show(server="{ open_trace: async (text) => { window.sent = JSON.parse(text); return window.view; } }")
     window.page.evaluate("view => { window.view = view; }", run_view(trace, "from the server"))
     assert window.do("trace => specviz.load(trace)", raw) is True
-    assert window.page.evaluate("window.sent.format") == 1
+    assert window.page.evaluate("window.sent.format") == FORMAT
     assert window.state()["run"] == "from the server"
     assert window.do("text => specviz.load(text)", json.dumps(run_view(trace, "direct"))) is True
     assert window.state()["run"] == "direct"
@@ -142,7 +143,7 @@ def test_load_takes_a_view_or_asks_the_server_for_one(window: Stage, trace: Trac
     ("given", "sentence"),
     [
         ("{", "not JSON"),
-        ({"format": 2, "steps": []}, "format 2"),
+        ({"format": 3, "steps": []}, "format 3"),
         (None, "could not be opened"),
         ([1], "could not be opened"),
         ("null", "could not be opened"),
@@ -150,7 +151,7 @@ def test_load_takes_a_view_or_asks_the_server_for_one(window: Stage, trace: Trac
 )
 def test_load_that_fails_says_why_and_loses_nothing(window: Stage, trace: Trace, given: object, sentence: str) -> None:
     server = """{ open_trace: async (text) => text.includes('format')
-      ? { error: { key: 'error.trace_format', args: { found: '2', known: '1' } } } : Promise.reject(new Error('500')) }"""
+      ? { error: { key: 'error.trace_format', args: { found: '3', known: '1 / 2' } } } : Promise.reject(new Error('500')) }"""
     window.show(trace, server=server)
     window.do("specviz.seek(3)")
     assert window.do("given => specviz.load(given)", given) is False

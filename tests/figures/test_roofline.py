@@ -69,7 +69,7 @@ def test_the_datasheet_is_assumed_and_hidden_at_first() -> None:
     fig = draw_roofline(roofline_info(make_trace(1).header))
     sheet = next(mine for mine in fig["data"] if mine.get("meta", {}).get("role") == "datasheet")
     assert sheet["visible"] is False
-    assert (sheet["x"][1], sheet["y"][1]) == (156, 312e12)
+    assert (sheet["x"][1], sheet["y"][1]) == (153, 312e12)
     assert "assumed" in localised(sheet["text"][1], "en")
 
 

@@ -2,11 +2,15 @@
 
 import pytest
 
+from specviz.analysis.acceptance import count
+from specviz.analysis.slow import why
+from specviz.figures.cost import cost_info, cost_rows
 from specviz.figures.distribution import distribution_info, patch
 from specviz.figures.divergence import divergence_info, divergence_points
 from specviz.figures.mask import mask_info
 from specviz.figures.roofline import roofline_info, roofline_points
-from specviz.figures.tables import TABLES, Row, distribution_rows, mask_rows, table, tree_rows
+from specviz.figures.roofs_points import machine_rows, roofs_info
+from specviz.figures.tables import TABLES, Row, acceptance_rows, distribution_rows, mask_rows, table, tree_rows, why_rows
 from specviz.figures.timing import timing_info, timing_points
 from specviz.i18n import LANGUAGES
 from tests.figures.steps import HEADERS, STEPS
@@ -24,6 +28,12 @@ def rows(name: str) -> dict[str, list[Row]]:
         "divergence": divergence_points(divergence_info([step], header)),
         "timing": timing_points(timing_info([step], header)),
         "roofline": roofline_points(roofline_info(header, [step]).points),
+        "cost": cost_rows(cost_info(header, [step])),
+        "why": why_rows(found) if (found := why([step], header)) else [],
+        "acceptance": acceptance_rows(count(step, config)),
+        "roofs": list(roofs_info(header, [step], 8, ("T4",)).points),
+        "roofs_machines": machine_rows(header, [step]),
+        "roofs_speedups": list(roofs_info(header, [step], 8, ("T4",)).speedups),
     }
 
 
@@ -50,3 +60,18 @@ def test_the_table_of_a_tree_by_hand() -> None:
 
 def test_the_table_of_a_mask_lists_what_a_row_sees() -> None:
     assert mask_rows(mask_info(STEPS["chain"][0]))[3]["sees"] == "0 1 2 3"
+
+
+def test_the_table_of_why_adds_up() -> None:
+    step, _ = STEPS["chain refused"]
+    parts = {row["part"]: row["ms"] for row in why_rows(why([step], HEADERS["chain refused"]))}
+    assert parts["step"] == pytest.approx(parts["one"] + parts["drafting"] + parts["verifying"] + parts["overhead"])
+    assert parts["gain"] == pytest.approx(parts["worth"] - parts["step"])
+    assert parts["ideal"] == pytest.approx(parts["worth"] + parts["refused"] + parts["cut"])
+
+
+def test_the_table_of_acceptance_by_hand() -> None:
+    step, config = STEPS["cut by the budget"]  # two of five candidates were committed
+    written = table("acceptance", acceptance_rows(count(step, config)), "en")
+    assert [row[1:] for row in written[1:4]] == [["", "2", "1", "2"], ["", "2", "2", "1"], ["", "2", "5", "0.4"]]
+    assert [row[1:] for row in written[5:]] == [["1", "1", "1", "1"], ["2", "1", "1", "1"]]

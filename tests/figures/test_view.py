@@ -7,11 +7,14 @@ import orjson
 import pytest
 
 from specviz.config import DEEPEST_TREE
+from specviz.figures.cost import cost_info, draw_cost
 from specviz.figures.distribution import distribution_info, draw_distribution
 from specviz.figures.divergence import divergence_info, draw_divergence
 from specviz.figures.mask import draw_mask, mask_info
 from specviz.figures.palette import THEMES
 from specviz.figures.roofline import draw_roofline, roofline_info
+from specviz.figures.roofs import draw_roofs, draw_speedups
+from specviz.figures.roofs_points import roofs_info
 from specviz.figures.timing import draw_timing, timing_info
 from specviz.figures.tree import draw_tree, tree_info
 from specviz.figures.view import header_view, localised, plotly_figure, run_view, step_view
@@ -33,6 +36,9 @@ def figures(step: Step, header: Header) -> dict[str, dict[str, Any]]:
         "divergence": draw_divergence(divergence_info([step], header), step.index),
         "timing": draw_timing(timing_info([step], header), step.index),
         "roofline": draw_roofline(roofline_info(header, [step]), step.index),
+        "cost": draw_cost(cost_info(header, [step])),
+        "roofs": draw_roofs(roofs_info(header, [step], 8, ("A100 80 GB", "T4"))),
+        "speedups": draw_speedups(roofs_info(header, [step], 8, ("A100 80 GB", "T4"))),
     }
 
 
@@ -85,12 +91,12 @@ def test_a_hostile_token_stays_short_in_the_figures() -> None:
 
 def test_a_header_holds_the_base_figures() -> None:
     view = header_view(make_header())
-    assert set(view["figures"]) == {"roofline", "divergence", "timing", "distribution"}
+    assert set(view["figures"]) == {"roofline", "divergence", "timing", "distribution", "cost", "roofs", "speedups"}
     for fig in view["figures"].values():
         plotly_figure(fig)
     assert len(view["points"]["roofline"]) == 16
     assert header_view(make_header(baseline=False))["points"]["roofline"] == []
-    assert len(orjson.dumps(view)) < 40_000
+    assert len(orjson.dumps(view)) < 60_000
 
 
 def test_base_figures_take_fields_that_the_points_have() -> None:

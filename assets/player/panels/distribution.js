@@ -6,6 +6,7 @@ const AXIS = 18; // pixels at the bottom for the numbers
 class DistributionPanel extends Panel {
   constructor(player) {
     super(player, "distribution", "computed");
+    this.lag = SLOW;
   }
 
   build() {

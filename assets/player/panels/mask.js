@@ -5,6 +5,7 @@ const STRIP = 16; // pixels of the condensed context at the left
 class MaskPanel extends Panel {
   constructor(player) {
     super(player, "mask", "computed");
+    this.lag = SLOW;
   }
 
   build() {

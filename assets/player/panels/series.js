@@ -1,7 +1,7 @@
 /* What accumulates along the run: divergence, timing, roofline. A base figure from Python is filled with the points of the steps; moving to
    another step only changes how strongly the points of that step stand out, so that is done on the drawn marks, not by drawing again. */
 
-const LAG = 300; // milliseconds between two drawings of a live run
+const LAG = 700; // milliseconds between two drawings of a live run: on the same machine, drawing slows decoding
 const FADED = 0.28; // opacity of the points of other steps (specviz/figures/plot.py)
 
 class SeriesPanel extends ChartPanel {
@@ -111,6 +111,12 @@ class DivergencePanel extends SeriesPanel {
     return this.points().length ? null : "player.no_divergence";
   }
 
+  /** What the upper axis is: KL(p‖q) is infinite where q was copied from the text, so there are no bars then. */
+  annotations(fig) {
+    const copied = this.store.run.header.config.method === "ngram";
+    return fig.layout.annotations.map((note, i) => (copied && i === 0 ? { ...note, text: "@divergence.kl_copied" } : note));
+  }
+
   build() {
     super.build();
     this.foot = el("p.sv-foot");
@@ -124,7 +130,7 @@ class DivergencePanel extends SeriesPanel {
     setText(this.foot, this.say("player.acceptance", { expected: mean((p) => p.overlap), observed: mean((p) => Number(p.outcome === "accepted")) }));
     const room = sizeOf(this.host).wide / points.length; // pixels a position
     const data = fig.data.map((trace) => (trace.mode === "markers" ? { ...trace, marker: { ...trace.marker, size: clamp(room * 1.2, 3, 7), line: { ...trace.marker.line, width: room < 5 ? 1 : 1.8 } } } : trace));
-    return { ...fig, data, layout: { ...fig.layout, yaxis: { ...fig.layout.yaxis, domain: [0.62, 1], nticks: 2 }, yaxis2: { ...fig.layout.yaxis2, domain: [0, 0.38], tickvals: [0, 1] }, annotations: fig.layout.annotations.slice(0, sizeOf(this.host).high < 96 ? 1 : 2), margin: { ...fig.layout.margin, b: 18 } } };
+    return { ...fig, data, layout: { ...fig.layout, yaxis: { ...fig.layout.yaxis, domain: [0.62, 1], nticks: 2 }, yaxis2: { ...fig.layout.yaxis2, domain: [0, 0.38], tickvals: [0, 1] }, annotations: this.annotations(fig).slice(0, sizeOf(this.host).high < 96 ? 1 : 2), margin: { ...fig.layout.margin, b: 18 } } };
   }
 }
 
@@ -149,12 +155,15 @@ class TimingPanel extends SeriesPanel {
     super.build();
     this.foot = el("p.sv-foot");
     this.marks = el("div.sv-marks");
-    this.body.append(this.foot, this.marks);
+    this.more = el("button.sv-link", { type: "button", onclick: () => this.player.explained.enter() });
+    this.player.tip(this.more, () => this.say("player.explained"));
+    this.body.append(this.foot, el("div.sv-under", null, this.marks, this.more));
   }
 
   /** The sub-steps' colours stand on their buttons; only plain decoding's mark needs a legend. */
   label() {
     super.label();
+    setText(this.more, this.say("player.explained_go"));
     this.marks.replaceChildren(el("span.sv-dash", { style: "--mark: var(--sv-ink)" }, this.say("timing.plain")));
   }
 
@@ -170,6 +179,12 @@ class TimingPanel extends SeriesPanel {
   }
 }
 
+/** What the points above a roof mean: the locale keys of `fault` in specviz/analysis/roofline.py. */
+function faultsOf(points, { flops, bandwidth }) {
+  const kinds = points.filter((point) => point.fault).map((point) => (point.intensity < flops / bandwidth ? "memory" : "arithmetic"));
+  return [...new Set(kinds)].map((kind) => `roofline.above_${kind}`);
+}
+
 class RooflinePanel extends SeriesPanel {
   constructor(player) {
     super(player, "roofline", "measured");
@@ -179,7 +194,8 @@ class RooflinePanel extends SeriesPanel {
   build() {
     super.build();
     this.other = el("button.sv-chip", { type: "button", "aria-pressed": "false", onclick: () => this.flipRoof() }, "A100");
-    this.player.tip(this.other, () => this.say("player.a100_tip"));
+    this.player.tip(this.other, () => this.say("player.a100_tip", this.sheet()));
+    this.player.tip(this.note, () => this.faults().map((key) => this.say(key)).join(" "));
     this.marks = el("div.sv-marks");
     this.foot = el("p.sv-foot");
     this.body.append(this.foot, el("div.sv-under", null, this.marks, this.other));
@@ -214,9 +230,21 @@ class RooflinePanel extends SeriesPanel {
     return String(this.compare);
   }
 
+  /** The numbers of the other machine's datasheet. */
+  sheet() {
+    const { flops, bandwidth, ridge } = this.store.run.figures.roofs.machines.find(({ name }) => name.startsWith("A100"));
+    return { flops: quantity(flops, "FLOP/s"), bandwidth: quantity(bandwidth, "B/s"), ridge: number(ridge) };
+  }
+
+  faults() {
+    const { run } = this.store;
+    return run?.header.peaks ? faultsOf(this.points(), run.header.peaks) : [];
+  }
+
   caption() {
     const faults = this.points().filter((point) => point.fault).length;
     setFlag(this.note, "sv-fault", faults);
+    setAttr(this.note, "tabindex", faults ? 0 : null);
     return faults ? this.say("player.roofline_faults", { faults }) : "";
   }
 

@@ -6,6 +6,7 @@ const TOKEN_ARGS = ["token", "argmax", "drawn", "sibling"]; // arguments that ar
 class VerdictsPanel extends Panel {
   constructor(player) {
     super(player, "verdicts", "computed");
+    this.lag = SLOW;
   }
 
   build() {
