@@ -1,4 +1,4 @@
-"""python -m tests.bench [engine|page] [--quick]: measure, print tables, and write bench-results/<time>.json."""
+"""python -m tests.bench [engine|page] [--quick]: measure, print tables, write bench-results/<time>.json and a plot, latest.html."""
 
 import argparse
 import json
@@ -36,17 +36,27 @@ def machine() -> dict[str, Any]:
 
 
 def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
-    """Every table of the engine, on the embedded pair."""
+    """Every table of the engine, on the embedded pair, and the bars that its figures must reach."""
     import specviz
+    from specviz.analysis.hardware import peaks
+    from tests.bench import bars, llama, process
     from tests.bench import engine as bench
 
-    pair = specviz.load("embedded")
-    tokens, repeats = (24, 3) if quick else (64, 7)
-    return {
-        "against transformers (T = 0)": bench.against_transformers(pair, tokens, repeats),
+    pair, reference = specviz.load("embedded"), specviz.load("embedded", engine="hf")
+    roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch."), refresh=True)
+    tokens, repeats = (32, 1) if quick else (128, 3)
+    tables = {f"speed (T = {at:g})": bench.speeds(pair, reference, tokens, repeats, at) for at in (0.0, 1.0)}
+    tables |= {
         "a target pass by its tokens": bench.passes(pair, 3 if quick else 15),
-        "recording": bench.recording(pair, tokens),
+        "a plain pass by its context": bench.contexts(pair, 3 if quick else 15),
+        "recording": bench.recording(pair, 32 if quick else 64, 3 if quick else 7),
+        "a process of its own": process.measure(1 if quick else 3),
+        "roofs": [{"gflops": roofs.flops / 1e9, "gbytes": roofs.bandwidth / 1e9, "measured_on": roofs.measured_on}],
     }
+    if llama.there():
+        tables["llama.cpp on the GGUF file (T = 0)"] = llama.speeds(pair, tokens, repeats)
+    bars.figure(tables).write_html(RESULTS / "latest.html")
+    return {**tables, "bars": bars.bars(tables, roofs.bandwidth)}
 
 
 def page(quick: bool) -> dict[str, list[dict[str, Any]]]:
@@ -72,6 +82,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=["engine", "page", "all"], default="all")
     parser.add_argument("--quick", action="store_true", help="few repeats: to see that it works, not to record")
     asked = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
     parts = {"engine": engine, "page": page}
     console = Console()
     report: dict[str, Any] = {"machine": machine(), "quick": asked.quick, "measured": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -83,7 +94,6 @@ def main() -> None:
         for title, rows in tables.items():
             show(console, title, rows)
     report["machine"]["threads"] = torch.get_num_threads()  # as the models were loaded with
-    RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{report['measured'].replace(':', '')}.json"
     file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     console.print(f"Written to {file.relative_to(RESULTS.parent)}")

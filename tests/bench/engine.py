@@ -1,102 +1,110 @@
-"""The engine: plain and speculative decoding beside transformers' own, passes by their size, the cost of recording.
+"""The engine: every method beside transformers' own decoding, passes by their size and context, the cost of recording.
 
-Everything that is compared runs in one process, on one model, on the same prompt, turn by turn: what disturbs the machine disturbs all.
+Everything that is compared runs in one process, on the same models and prompts, turn by turn: what disturbs the machine disturbs all.
 """
 
 import copy
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any
+from functools import partial
+from statistics import mean, median
+from typing import Any, TypeVar
 
 import torch
 from transformers import GenerationConfig
 
-import specviz
 from specviz.analysis.hardware import peaks
 from specviz.analysis.roofline import point
 from specviz.config import DecodeConfig
-from specviz.engine.lm import Pair
-from specviz.engine.loop import encode
+from specviz.engine.lm import LanguageModel, Pair
+from specviz.engine.loop import Decoding, encode
+from specviz.engine.timings import sized, timings
 from specviz.trace import Pass
+from specviz.ui.text import PRESETS
 
-PROMPTS = {
-    "easy to guess": "Repeat this paragraph word for word: The old mill stands by the river. Every morning the miller opens the gate and "
-    "the great wheel begins to turn. Farmers from the whole valley bring their grain to it.",
-    "hard to guess": "Write a short story about a clockmaker who finds a letter inside an old clock.",
+PROMPTS = ("fact", "python", "rewrite", "story")
+K = 5  # of the draft that is held against transformers' with the same draft
+OURS: dict[str, dict[str, Any]] = {
+    "plain": {"method": "plain"},
+    f"draft {K}": {"method": "draft", "k": K},
+    "draft 3": {"method": "draft", "k": 3},
+    "draft 2": {"method": "draft", "k": 2},
+    "n-gram 8": {"method": "ngram", "k": 8},
+    "Medusa": {"method": "medusa"},
 }
-K = 5
+LOSSLESS = tuple(name for name in OURS if name != "plain")  # by the rule that they run under: rejection, and the argmax at T = 0
 SIZES = (1, 2, 4, 8, 16, 32, 64)
-CONTEXT = 128
+CONTEXT, SHORT, LONG = 128, 100, 2000  # cached tokens
+
+Key = TypeVar("Key")
+Row = dict[str, Any]
+Contender = Callable[[str, int], "Timing"]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One run: `seconds` of decoding with the prompt's pass; `record` seconds on top, for writing steps down (ours only)."""
+    """Wall seconds of one run, its prompt's pass included; `steps` is None where nobody counted them."""
 
     seconds: float
-    token_ids: tuple[int, ...]
-    record: float = 0.0
-    steps: int = 0
+    tokens: int
+    steps: int | None = None
 
 
-Contender = Callable[[str], Timing]
-
-
-def against_transformers(pair: Pair, tokens: int, repeats: int) -> list[dict[str, Any]]:
-    """A row for each prompt and contender: median milliseconds a token, and how many times as fast as transformers' plain decoding."""
-    endless = replace(pair, eos_ids=())
+def speeds(pair: Pair, reference: Pair, tokens: int, repeats: int, temperature: float) -> list[Row]:
+    """A row for each prompt and contender: median milliseconds a token, and how many times as fast as our plain decoding."""
+    contenders = _contenders(replace(pair, eos_ids=()), reference, tokens, temperature)
     rows = []
-    for kind, prompt in PROMPTS.items():
-        contenders = _contenders(endless, tokens)
-        timings: dict[str, list[Timing]] = {name: [run(prompt)] for name, run in contenders.items()}  # the first round warms up
-        for turn in range(repeats):
-            for name in _rotated(list(contenders), turn):
-                timings[name].append(contenders[name](prompt))
-        rows += [_row(kind, name, timings) for name in timings]
+    for name in PROMPTS:
+        taken = _in_turns({key: partial(run, PRESETS[name]) for key, run in contenders.items()}, repeats)
+        plain = median(run.seconds for run in taken["plain"])
+        for key, runs in taken.items():
+            seconds = median(run.seconds for run in runs)
+            steps = [run.tokens / run.steps for run in runs if run.steps]
+            rows.append({
+                "prompt": name, "temperature": temperature, "contender": key, "ms_per_token": 1000 * seconds / tokens,
+                "times_plain": plain / seconds, "tokens_per_step": mean(steps) if steps else None, "repeats": repeats,
+            })  # fmt: skip
     return rows
 
 
-def _row(kind: str, name: str, timings: dict[str, list[Timing]]) -> dict[str, Any]:
-    runs = timings[name][1:]
-    reference = median(run.seconds for run in timings["transformers plain"][1:])
-    seconds = median(run.seconds for run in runs)
-    ids, expected = runs[0].token_ids, timings["transformers plain"][0].token_ids
-    return {
-        "prompt": kind,
-        "contender": name,
-        "tokens": len(ids),
-        "ms_per_token": 1000 * seconds / len(ids),
-        "times_as_fast": reference / seconds,
-        "record_share": median(run.record / run.seconds for run in runs),
-        "tokens_per_step": len(ids) / runs[0].steps if runs[0].steps else None,
-        "same_until": next((i for i, (a, b) in enumerate(zip(ids, expected, strict=False)) if a != b), len(ids)),
-        "repeats": len(runs),
+def _in_turns(runs: dict[Key, Callable[[int], Any]], repeats: int) -> dict[Key, list[Any]]:
+    """Each run `repeats` times, in an order that rotates, after one round that only warms up."""
+    names = list(runs)
+    taken: dict[Key, list[Any]] = {name: [] for name in names}
+    for turn in range(repeats + 1):
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            result = runs[name](turn)
+            taken[name] += [result] if turn else []
+    return taken
+
+
+def _contenders(pair: Pair, reference: Pair, tokens: int, temperature: float) -> dict[str, Contender]:
+    """transformers' two, on the reference engine's models, and ours."""
+    assistant = _assistant(reference)
+    found: dict[str, Contender] = {
+        "transformers": lambda prompt, seed: _transformers(reference, prompt, tokens, temperature, seed),
+        f"transformers, assistant {K}": lambda prompt, seed: _transformers(reference, prompt, tokens, temperature, seed, assistant),
     }
-
-
-def _contenders(pair: Pair, tokens: int) -> dict[str, Contender]:
-    """transformers first, ours after; speculative ones only where the pair has what proposes."""
-    found: dict[str, Contender] = {"transformers plain": lambda prompt: _transformers(pair, prompt, tokens)}
-    if pair.draft is not None:
-        assistant = _assistant(pair)
-        found["transformers assisted"] = lambda prompt: _transformers(pair, prompt, tokens, assistant)
-    methods = {"plain": True, "draft": pair.draft is not None, "medusa": pair.medusa is not None}
-    for method in (name for name, there in methods.items() if there):
-        found[f"ours {method}"] = lambda prompt, method=method: _ours(pair, prompt, tokens, method=method)
+    for name, parameters in OURS.items():
+        config = DecodeConfig(**parameters, max_new_tokens=tokens, temperature=temperature)
+        config = sized(config, pair, timings(pair, "medusa")) if name == "Medusa" else config
+        found[name] = lambda prompt, seed, config=config: _ours(pair, prompt, replace(config, seed=seed))
     return found
 
 
-def _transformers(pair: Pair, prompt: str, tokens: int, assistant: Any = None) -> Timing:
+def _transformers(pair: Pair, prompt: str, tokens: int, temperature: float, seed: int, assistant: Any = None) -> Timing:
     model: Any = pair.target.model
     ids = torch.tensor([encode(pair, prompt, DecodeConfig(max_new_tokens=tokens))])
-    config = GenerationConfig(do_sample=False, max_new_tokens=tokens, eos_token_id=None, pad_token_id=0, use_cache=True)
+    sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature else {"do_sample": False}
+    config = GenerationConfig(max_new_tokens=tokens, eos_token_id=None, pad_token_id=0, use_cache=True, **sampling)
     extra = {"assistant_model": assistant} if assistant is not None else {}
+    torch.manual_seed(seed)
     before = time.perf_counter()
     out = model.generate(ids.to(model.device), attention_mask=torch.ones_like(ids).to(model.device), generation_config=config, **extra)
-    produced = out[0, ids.shape[1] :].tolist()
-    return Timing(time.perf_counter() - before, tuple(produced))
+    seconds = time.perf_counter() - before
+    return Timing(seconds * tokens / (out.shape[1] - ids.shape[1]), tokens)
 
 
 def _assistant(pair: Pair) -> Any:
@@ -112,64 +120,75 @@ def _assistant(pair: Pair) -> Any:
     return draft
 
 
-def _ours(pair: Pair, prompt: str, tokens: int, **parameters: Any) -> Timing:
+def _ours(pair: Pair, prompt: str, config: DecodeConfig, record: bool = False) -> Timing:
     before = time.perf_counter()
-    steps = list(specviz.decode(pair, prompt, k=K, max_new_tokens=tokens, temperature=0.0, **parameters))
-    record = sum(step.seconds.record for step in steps)
-    ids = tuple(token.token_id for step in steps for token in step.emitted)
-    return Timing(time.perf_counter() - before - record, ids, record, len(steps))
+    decoding = Decoding(pair, encode(pair, prompt, config), config)
+    done = list(decoding.steps() if record else decoding.rounds())
+    return Timing(time.perf_counter() - before, sum(len(step.emitted) for step in done), len(done))
 
 
-def recording(pair: Pair, tokens: int) -> list[dict[str, Any]]:
-    """What writing the steps down costs, as a share of decoding, by method and temperature."""
-    methods = [name for name, there in (("plain", pair), ("draft", pair.draft), ("medusa", pair.medusa)) if there is not None]
-    rows = []
-    for method in methods:
-        for temperature in (0.0, 0.7):
-            parameters = {"method": method, "temperature": temperature, "max_new_tokens": tokens, "k": K}
-            steps = list(specviz.decode(replace(pair, eos_ids=()), PROMPTS["hard to guess"], **parameters))[1:]
+def recording(pair: Pair, tokens: int, repeats: int) -> list[Row]:
+    """Tokens a second with every step recorded, divided by tokens a second without."""
+    endless, rows = replace(pair, eos_ids=()), []
+    for name in ("plain", f"draft {K}", "n-gram 8", "Medusa"):
+        for temperature in (0.0, 1.0):
+            config = DecodeConfig(**OURS[name], max_new_tokens=tokens, temperature=temperature)
+            config = sized(config, endless, timings(endless, "medusa")) if name == "Medusa" else config
+            runs = {record: partial(_recorded, endless, config, record) for record in (True, False)}
+            taken = {record: median(run.seconds for run in found) for record, found in _in_turns(runs, repeats).items()}
             rows.append({
-                "method": method,
-                "temperature": temperature,
-                "nodes": median(len(step.tree) for step in steps),
-                "decode_ms": 1000 * median(step.seconds.decode for step in steps),
-                "record_ms": 1000 * median(step.seconds.record for step in steps),
-                "record_share": sum(step.seconds.record for step in steps) / sum(step.seconds.decode for step in steps),
+                "contender": name, "temperature": temperature, "ms_per_token": 1000 * taken[False] / tokens,
+                "recorded_ms_per_token": 1000 * taken[True] / tokens, "with_by_without": taken[False] / taken[True],
             })  # fmt: skip
     return rows
 
 
-def passes(pair: Pair, repeats: int) -> list[dict[str, Any]]:
+def _recorded(pair: Pair, config: DecodeConfig, record: bool, turn: int) -> Timing:
+    return _ours(pair, PRESETS["python"], replace(config, seed=turn), record)
+
+
+def passes(pair: Pair, repeats: int) -> list[Row]:
     """The time of a target pass by its tokens: what verifying more candidates at once costs, and how close to the roof it comes."""
-    target = pair.target
-    roofs = peaks(str(target.device), str(target.dtype).removeprefix("torch."))
-    cache = target.new_cache()
-    target.prefill(cache, torch.arange(CONTEXT) % 1000)
-    rows, alone = [], None
-    for size in SIZES:
-        seconds = median(_chain_seconds(target, cache, size) for _ in range(repeats))
-        alone = alone or seconds
-        work = Pass(kind="verify", tokens=size, context=CONTEXT, flops=target.shape.flops(size, CONTEXT),
-                    bytes=target.shape.bytes(size, CONTEXT), seconds=seconds)  # fmt: skip
+    roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch."))
+    taken = _pass_seconds(pair.target, CONTEXT, SIZES, repeats)
+    rows = []
+    for size, seconds in taken.items():
+        work = _work(pair.target, size, CONTEXT, seconds)
         placed = point(work, roofs)
         rows.append({
-            "tokens": size, "ms": 1000 * seconds, "times_one": seconds / alone, "intensity": placed.intensity,
-            "gflops": placed.achieved / 1e9, "share_of_roof": placed.share, "above_roof": placed.above_roof,
+            "tokens": size, "ms": 1000 * seconds, "times_one": seconds / taken[1], "intensity": placed.intensity,
+            "gflops": placed.achieved / 1e9, "gbytes": work.bytes / seconds / 1e9, "share_of_roof": placed.share,
         })  # fmt: skip
     return rows
 
 
-def _chain_seconds(target: Any, cache: Any, size: int) -> float:
-    tokens, positions = torch.arange(size) % 1000, CONTEXT + torch.arange(size)
-    mask = torch.ones(size, size, dtype=torch.bool).tril()
-    before = time.perf_counter()
-    output = target.forward(cache, tokens, positions, mask)
-    float(output.logits[-1, 0])  # wait for the device
-    seconds = time.perf_counter() - before
-    cache.keep(CONTEXT, [])
-    return seconds
+def contexts(pair: Pair, repeats: int) -> list[Row]:
+    """The time of a plain pass over a long context, beside what the bytes of its keys and values predict."""
+    taken = {context: _pass_seconds(pair.target, context, (1,), repeats)[1] for context in (SHORT, LONG)}
+    moved = {context: pair.target.shape.bytes(1, context) for context in taken}
+    return [
+        {"context": context, "ms": 1000 * taken[context], "times_short": taken[context] / taken[SHORT],
+         "predicted": moved[context] / moved[SHORT]} for context in taken
+    ]  # fmt: skip
 
 
-def _rotated(names: list[str], turn: int) -> Iterable[str]:
-    start = turn % len(names)
-    return names[start:] + names[:start]
+def _work(model: LanguageModel, size: int, context: int, seconds: float) -> Pass:
+    counts = {"flops": model.shape.flops(size, context), "bytes": model.shape.bytes(size, context)}
+    return Pass(kind="plain" if size == 1 else "verify", tokens=size, context=context, **counts, seconds=seconds)
+
+
+def _pass_seconds(model: LanguageModel, context: int, sizes: tuple[int, ...], repeats: int) -> dict[int, float]:
+    cache = model.new_cache()
+    model.prefill(cache, torch.arange(context) % 1000)
+
+    def once(size: int, turn: int) -> float:
+        mask = torch.ones(size, size, dtype=torch.bool).tril()
+        before = time.perf_counter()
+        output = model.forward(cache, torch.arange(size) % 1000, context + torch.arange(size), mask)
+        float(output.logits[-1, 0])  # wait for the device
+        seconds = time.perf_counter() - before
+        cache.keep(context, [])
+        return seconds
+
+    taken = _in_turns({size: partial(once, size) for size in sizes}, repeats)
+    return {size: median(taken[size]) for size in sizes}
