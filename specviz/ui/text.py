@@ -12,7 +12,10 @@ from specviz.i18n import LANGUAGES, t
 # What the examples ask the model: the same in every language of the page, because these models speak English best.
 PRESETS = {
     "rewrite": "Repeat this paragraph word for word: The old lighthouse stands at the end of the pier. Every evening the keeper climbs the "
-    "stairs and lights the lamp. Ships far out at sea follow its beam home.",
+    "stairs and lights the lamp. Ships far out at sea follow its beam home. In winter the waves break over the wall, and the wind shakes "
+    "the windows all night long. The keeper drinks his tea, writes the weather in a book, and listens to the rain. When morning comes he "
+    "puts out the lamp, walks down the stairs, and buys fresh bread in the village. The children wave to him from the harbour, and the "
+    "fishermen tell him what they saw at sea.",
     "python": "Write a Python function that returns the n-th Fibonacci number.",
     "fact": "What is the capital of France?",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",

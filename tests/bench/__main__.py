@@ -35,7 +35,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
+def engine(quick: bool, repeats: int) -> dict[str, list[dict[str, Any]]]:
     """Every table of the engine, on the embedded pair, and the bars that its figures must reach."""
     import specviz
     from specviz.analysis.hardware import peaks
@@ -44,7 +44,7 @@ def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
 
     pair, reference = specviz.load("embedded"), specviz.load("embedded", engine="hf")
     roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch."), refresh=True)
-    tokens, repeats = (32, 1) if quick else (128, 3)
+    tokens = 32 if quick else 128
     tables = {f"speed (T = {at:g})": bench.speeds(pair, reference, tokens, repeats, at) for at in (0.0, 1.0)}
     tables |= {
         "a target pass by its tokens": bench.passes(pair, 3 if quick else 15),
@@ -59,7 +59,7 @@ def engine(quick: bool) -> dict[str, list[dict[str, Any]]]:
     return {**tables, "bars": bars.bars(tables, roofs.bandwidth)}
 
 
-def page(quick: bool) -> dict[str, list[dict[str, Any]]]:
+def page(quick: bool, repeats: int) -> dict[str, list[dict[str, Any]]]:
     """The table of the page."""
     from tests.bench import page as bench
 
@@ -81,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("what", nargs="?", choices=["engine", "page", "all"], default="all")
     parser.add_argument("--quick", action="store_true", help="few repeats: to see that it works, not to record")
+    parser.add_argument("--repeats", type=int, default=3, help="of every run that is compared, after one that warms up")
     asked = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     parts = {"engine": engine, "page": page}
@@ -89,7 +90,7 @@ def main() -> None:
     if report["machine"]["busy"]:
         console.print(f"[bold]This machine is busy (load {report['machine']['load_before']:.1f}): do not record these figures.[/bold]")
     for name in parts if asked.what == "all" else [asked.what]:
-        tables = parts[name](asked.quick)
+        tables = parts[name](asked.quick, asked.repeats)
         report[name] = tables
         for title, rows in tables.items():
             show(console, title, rows)

@@ -36,6 +36,7 @@ OURS: dict[str, dict[str, Any]] = {
 LOSSLESS = tuple(name for name in OURS if name != "plain")  # by the rule that they run under: rejection, and the argmax at T = 0
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 CONTEXT, SHORT, LONG = 128, 100, 2000  # cached tokens
+WARM = 16  # tokens of a run that only warms up
 
 Key = TypeVar("Key")
 Row = dict[str, Any]
@@ -84,13 +85,17 @@ def _contenders(pair: Pair, reference: Pair, tokens: int, temperature: float) ->
     """transformers' two, on the reference engine's models, and ours."""
     assistant = _assistant(reference)
     found: dict[str, Contender] = {
-        "transformers": lambda prompt, seed: _transformers(reference, prompt, tokens, temperature, seed),
-        f"transformers, assistant {K}": lambda prompt, seed: _transformers(reference, prompt, tokens, temperature, seed, assistant),
+        "transformers": lambda prompt, turn: _transformers(reference, prompt, tokens if turn else WARM, temperature, turn),
+        f"transformers, assistant {K}": lambda prompt, turn: _transformers(
+            reference, prompt, tokens if turn else WARM, temperature, turn, assistant
+        ),
     }
     for name, parameters in OURS.items():
         config = DecodeConfig(**parameters, max_new_tokens=tokens, temperature=temperature)
         config = sized(config, pair, timings(pair, "medusa")) if name == "Medusa" else config
-        found[name] = lambda prompt, seed, config=config: _ours(pair, prompt, replace(config, seed=seed))
+        found[name] = lambda prompt, turn, config=config: _ours(
+            pair, prompt, replace(config, seed=turn, max_new_tokens=tokens if turn else WARM)
+        )
     return found
 
 
