@@ -1,7 +1,7 @@
 """From a press of Run to the messages of the step player, and to the trace that the public endpoint returns.
 
 A run happens in a thread of its own: it waits in the line, loads the models, measures, decodes, and tells what happens as it happens.
-The page collects what was told since its last message, at most eight times a second, so that decoding never waits for a browser.
+The page collects what was told since its last message, at most twelve times a second, so that decoding never waits for a browser.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ except ImportError:
 
 LOG = logging.getLogger("specviz")
 LONGEST_PAGE_RUN = 512  # tokens: others are waiting for the model
-PAUSE = 1 / 8  # seconds between two messages: drawing takes processor time that decoding on the same machine then lacks
+PAUSE = 1 / 12  # seconds between two messages: drawing takes processor time that decoding on the same machine then lacks
 PATIENCE = 0.5  # seconds that a stopped run may take to end before the page stops listening to it
 
 
