@@ -236,7 +236,7 @@ def _run(pair: "Pair", prompt: str, config: DecodeConfig, account: Account, base
     roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch.")) if whole else None
     with account.console.status(t(LANG, "account.baseline")):
         measured = timings(pair, config.method) if baseline else None
-        config = sized(config, pair, measured) if measured else config
+        config = sized(config, measured) if measured else config
         plain = loop.baseline(pair, prompt, config) if baseline else None
     head, steps = header(pair, prompt, config, plain, roofs, measured), []
     account.opening(head)

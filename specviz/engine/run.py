@@ -61,7 +61,7 @@ def run(pair: Pair, prompt: str, config: DecodeConfig, baseline: bool = True, pe
     if not baseline:
         return finish(header(pair, prompt, config, None, peaks), list(steps))
     measured = timings(pair, config.method)
-    config = sized(config, pair, measured)
+    config = sized(config, measured)
     head = header(pair, prompt, config, measure_baseline(pair, prompt, config), peaks, measured)
     return finish(head, list(decode(pair, prompt, config)))
 

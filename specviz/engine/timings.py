@@ -48,7 +48,7 @@ def timings(pair: Pair, method: str) -> Timings:
     )
 
 
-def sized(config: DecodeConfig, pair: Pair, measured: Timings) -> DecodeConfig:
+def sized(config: DecodeConfig, measured: Timings) -> DecodeConfig:
     """The run with the calibrated tree that should yield the most tokens a second, where it names no tree itself.
 
     Tokens a step are expected from the heads' accuracies; a step's time is that of the heads and of a target pass over the tree.

@@ -132,7 +132,7 @@ def _decode(asked: Request) -> Generator[Told, None, None]:
     yield Status("status.timings", {})
     with memory(pair.device_name):
         measured = timings(pair, asked.config.method)
-    config = sized(asked.config, pair, measured)
+    config = sized(asked.config, measured)
     yield Status("status.baseline", {})
     plain = baseline(pair, asked.prompt, config)
     yield header(pair, asked.prompt, config, plain, roofs, measured)

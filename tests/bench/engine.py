@@ -92,7 +92,7 @@ def _contenders(pair: Pair, reference: Pair, tokens: int, temperature: float) ->
     }
     for name, parameters in OURS.items():
         config = DecodeConfig(**parameters, max_new_tokens=tokens, temperature=temperature)
-        config = sized(config, pair, timings(pair, "medusa")) if name == "Medusa" else config
+        config = sized(config, timings(pair, "medusa")) if name == "Medusa" else config
         found[name] = lambda prompt, turn, config=config: _ours(
             pair, prompt, replace(config, seed=turn, max_new_tokens=tokens if turn else WARM)
         )
@@ -138,7 +138,7 @@ def recording(pair: Pair, tokens: int, repeats: int) -> list[Row]:
     for name in ("plain", f"draft {K}", "n-gram 8", "Medusa"):
         for temperature in (0.0, 1.0):
             config = DecodeConfig(**OURS[name], max_new_tokens=tokens, temperature=temperature)
-            config = sized(config, endless, timings(endless, "medusa")) if name == "Medusa" else config
+            config = sized(config, timings(endless, "medusa")) if name == "Medusa" else config
             runs = {record: partial(_recorded, endless, config, record) for record in (True, False)}
             taken = {record: median(run.seconds for run in found) for record, found in _in_turns(runs, repeats).items()}
             rows.append({

@@ -57,20 +57,20 @@ def test_between_sizes_the_time_lies_on_a_straight_line() -> None:
 
 
 def test_the_tree_that_yields_the_most_tokens_a_second() -> None:
-    medusa, pair = DecodeConfig(method="medusa"), table_pair()
+    medusa = DecodeConfig(method="medusa")
     trees = {1: 1.5, 3: 2.0, 7: 2.4}
     flat = measured("verify", {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.0}, trees)
     steep = measured("verify", {1: 1.0, 2: 1.1, 4: 2.0, 8: 4.0}, trees)
-    assert sized(medusa, pair, flat).tree == "sparse:7", "where more tokens cost nothing, the largest tree"
-    assert sized(medusa, pair, steep).tree == "sparse:1"
-    assert sized(medusa, pair, measured("verify", {1: 1.0, 2: 1.1, 4: 2.0, 8: 4.0}, trees, heads=9.0)).tree == "sparse:7"
+    assert sized(medusa, flat).tree == "sparse:7", "where more tokens cost nothing, the largest tree"
+    assert sized(medusa, steep).tree == "sparse:1"
+    assert sized(medusa, measured("verify", {1: 1.0, 2: 1.1, 4: 2.0, 8: 4.0}, trees, heads=9.0)).tree == "sparse:7"
 
 
 def test_a_tree_that_was_asked_for_is_left_alone() -> None:
     flat = measured("verify", {1: 1.0, 8: 1.0}, {7: 2.4})
     for config in (DecodeConfig(method="medusa", tree="2x1"), DecodeConfig(method="draft"), DecodeConfig(method="plain")):
-        assert sized(config, table_pair(), flat) == config
-    assert sized(DecodeConfig(method="medusa"), table_pair(), measured("verify", {1: 1.0})).tree is None
+        assert sized(config, flat) == config
+    assert sized(DecodeConfig(method="medusa"), measured("verify", {1: 1.0})).tree is None
 
 
 def test_the_median_counts_and_the_first_round_does_not() -> None:

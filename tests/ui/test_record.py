@@ -6,6 +6,7 @@ import pytest
 
 from specviz.analysis import hardware
 from specviz.config import DecodeConfig
+from specviz.engine.timings import sized
 from specviz.i18n import ASSETS
 from specviz.models.embedded import sha256
 from specviz.trace import Trace
@@ -34,7 +35,8 @@ def test_there_is_a_file_for_each_run_and_no_other() -> None:
 
 def test_a_recorded_run_is_whole(name: str, recorded: Trace) -> None:
     preset, config = record.RUNS[name]
-    assert (recorded.header.prompt, recorded.header.config) == (PRESETS[preset], config)
+    assert recorded.header.timings
+    assert (recorded.header.prompt, recorded.header.config) == (PRESETS[preset], sized(config, recorded.header.timings))
     assert recorded.ended in ("eos", "length")
     assert recorded.header.baseline
     assert recorded.header.peaks
