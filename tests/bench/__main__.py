@@ -59,7 +59,7 @@ def engine(quick: bool, repeats: int) -> dict[str, list[dict[str, Any]]]:
     return {**tables, "bars": bars.bars(tables, roofs.bandwidth)}
 
 
-def page(quick: bool, repeats: int) -> dict[str, list[dict[str, Any]]]:
+def page(quick: bool, _repeats: int) -> dict[str, list[dict[str, Any]]]:
     """The table of the page."""
     from tests.bench import page as bench
 
