@@ -6,6 +6,7 @@ for step in specviz.decode(pair, "Why is the sky blue?", method="draft", k=5):
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.config import DecodeConfig
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from specviz.engine.lm import Pair
 
 __version__ = "0.1.0"
-__all__ = ["DecodeConfig", "Fault", "Step", "Trace", "decode", "load", "run"]
+__all__ = ["DecodeConfig", "Fault", "Step", "Trace", "decode", "load", "rejudge", "run"]
 
 
 def load(name: str = "embedded", device: str | None = None, dtype: str | None = None, engine: str | None = None) -> "Pair":
@@ -51,3 +52,16 @@ def run(pair: "Pair", prompt: str, baseline: bool = True, **parameters: Any) -> 
     config = DecodeConfig(**parameters)
     roofs = peaks(str(pair.target.device), str(pair.target.dtype).removeprefix("torch.")) if baseline else None
     return run_whole(pair, prompt, config, baseline, roofs)
+
+
+def rejudge(trace: Trace, rule: str | None = None, epsilon: float | None = None, delta: float | None = None) -> list[Step]:
+    """The recorded steps as another rule, ε or δ judges them, each from its recorded start; no model is asked.
+
+    From the first step whose tokens differ on, the records belong to a text that those parameters would not have written. At temperature
+    0 every rule is the argmax. Raises Fault for parameters that make no sense.
+    """
+    from specviz.engine.rejudge import rejudged
+
+    asked = {"rule": rule, "epsilon": epsilon, "delta": delta}
+    config = replace(trace.header.config, **{name: value for name, value in asked.items() if value is not None})
+    return [rejudged(step, config, trace.header.eos_ids) for step in trace.steps]

@@ -1,9 +1,10 @@
 """The parameters of a run: frozen, checked once, refused in one sentence."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from specviz.i18n import Fault
 
@@ -11,12 +12,14 @@ Method = Literal["plain", "ngram", "draft", "medusa"]
 Rule = Literal["greedy", "rejection", "match", "typical"]
 NgramMatch = Literal["recent", "earliest"]
 METHODS: tuple[str, ...] = get_args(Method)
+Choices = tuple[tuple[int, ...], ...]
 RULES: tuple[str, ...] = get_args(Rule)
 NGRAM_MATCHES: tuple[str, ...] = get_args(NgramMatch)
 LOSSLESS: tuple[str, ...] = ("greedy", "rejection", "match")  # rules that leave the target's distribution as it is
 
 LARGEST_TREE = 256  # candidates in one step
 DEEPEST_TREE = 32
+LONGEST_TREE = 20_000  # characters of a tree in writing
 LONGEST_NGRAM = 16  # tokens
 LONGEST_RUN = 4096  # tokens
 LONGEST_PROMPT = 200_000  # characters
@@ -28,7 +31,9 @@ class DecodeConfig:
 
     `k` is the length of a draft chain, or of what n-gram lookup copies. `tree` replaces the chain: "4x2x1" is a full tree with 4, 2 and 1
     children a node by depth (a sequence of integers means the same; for n-gram lookup, the most that several matches may fill),
-    "sparse:24" the calibrated Medusa tree of 24 candidates; None is the method's default: a chain of `k`, the calibrated tree for Medusa.
+    "sparse:24" the tree of 24 candidates that the proposer's measured accuracies ask for, "[[0],[1],[0,0]]" these candidates and no
+    others, each a path of ranks (the format of published Medusa trees; a sequence of sequences means the same, and any order is sorted);
+    None is the method's default: a chain of `k`, the calibrated tree for Medusa.
     The last `ngram_max` tokens are looked up first, then fewer, down to `ngram_min`; of several matches the most recent or the earliest
     one counts (`ngram_match`).
     """
@@ -92,12 +97,22 @@ class DecodeConfig:
     @property
     def widths(self) -> tuple[int, ...] | None:
         """Children a node by depth, where `tree` is a full tree."""
-        return tuple(int(width) for width in self.tree.split("x")) if self.tree and ":" not in self.tree else None
+        return tuple(int(width) for width in self.tree.split("x")) if self.tree and self.tree[0].isdigit() else None
 
     @property
     def sparse_size(self) -> int | None:
         """The number of candidates, where `tree` is a calibrated one."""
         return int(self.tree.split(":")[1]) if self.tree and ":" in self.tree else None
+
+    @property
+    def choices(self) -> Choices | None:
+        """The candidates as paths of ranks, sorted by length, then by rank, where `tree` names each of them."""
+        return tuple(map(tuple, json.loads(self.tree))) if self.tree and self.tree[0] == "[" else None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the tree is Medusa's calibrated one: of a size that was asked for, or of the one that is fastest here."""
+        return self.method == "medusa" and (self.tree is None or self.sparse_size is not None)
 
 
 def tree_size(widths: Sequence[int]) -> int:
@@ -110,16 +125,24 @@ def tree_size(widths: Sequence[int]) -> int:
     return size
 
 
+def choices_text(shape: Sequence[Sequence[int]]) -> str:
+    """A tree in the published choices format, as `DecodeConfig.tree` writes it: "[[0],[1],[0,0]]"."""
+    return json.dumps(sorted(map(list, shape), key=lambda path: (len(path), path)), separators=(",", ":"))
+
+
 def _tree(tree: object, method: str) -> str | None:
     if tree is None or tree == "":
         return None
-    text = "x".join(str(width) for width in tree) if isinstance(tree, (list, tuple)) else str(tree)
-    if not re.fullmatch(r"[0-9]{1,4}(x[0-9]{1,4})*|sparse:[0-9]{1,4}", text):
+    listed = _listed(tree)
+    text = "" if listed else "x".join(map(_short, tree)) if isinstance(tree, (list, tuple)) else str(tree)
+    if not listed and not re.fullmatch(r"[0-9]{1,4}(x[0-9]{1,4})*|sparse:[0-9]{1,4}", text):
         raise Fault("error.tree_syntax", value=_short(text))
     if method == "plain":
         raise Fault("error.tree_plain")
+    if listed:
+        return choices_text(_checked(listed))
     if text.startswith("sparse:"):
-        if method != "medusa":
+        if method not in ("medusa", "draft"):
             raise Fault("error.tree_sparse")
         _integer("tree", int(text[7:]), 1, LARGEST_TREE)
         return text
@@ -129,8 +152,40 @@ def _tree(tree: object, method: str) -> str | None:
     return text
 
 
+def _listed(tree: object) -> Sequence[object] | None:
+    """The paths of a tree that names its candidates; None for other ways to write one. Python's tuples and commas at the end are read."""
+    if isinstance(tree, str) and tree.lstrip().startswith(("[", "(")) and len(tree) <= LONGEST_TREE:
+        text = re.sub(r"\s", "", tree).replace("(", "[").replace(")", "]").replace(",]", "]")
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Fault("error.tree_syntax", value=_short(text)) from error
+    paths = isinstance(tree, (list, tuple)) and len(tree) > 0 and all(isinstance(path, (list, tuple)) for path in tree)
+    return tree if paths else None
+
+
+def _checked(listed: Sequence[Any]) -> set[tuple[int, ...]]:
+    """The paths, each once and behind its parent; raises Fault where they are no tree."""
+    if len(listed) > LARGEST_TREE or not all(1 <= len(path) <= DEEPEST_TREE for path in listed):
+        raise Fault("error.tree_size", value=_short(listed), largest=LARGEST_TREE, deepest=DEEPEST_TREE)
+    for rank in (rank for path in listed for rank in path):
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < 2**31:
+            raise Fault("error.tree_rank", value=_short(rank))
+    paths: set[tuple[int, ...]] = set()
+    for path in sorted(map(tuple, listed), key=len):
+        if path in paths:
+            raise Fault("error.tree_twice", value=_short(list(path)))
+        if len(path) > 1 and path[:-1] not in paths:
+            raise Fault("error.tree_hole", value=_short(list(path)), parent=_short(list(path[:-1])))
+        paths.add(path)
+    return paths
+
+
 def _short(value: object) -> str:
-    return str(value)[:40]
+    try:
+        return str(value)[:40]
+    except (ValueError, RecursionError):  # a whole number of more than 4300 digits, or lists in lists in lists: Python writes neither
+        return "…"
 
 
 def _one_of(name: str, value: object, choices: Sequence[str]) -> None:

@@ -4,7 +4,7 @@
 const LONGEST = 16; // candidates of a chain: what is asked about, where the run's own chain is not longer
 
 class CostModel {
-  /** {plain, verify, draft, levels, once, trees, hits, perStep, perDraft} */
+  /** {plain, verify, draft, levels, fed, once, trees, hits, perStep, perDraft} */
   constructor(fields) {
     Object.assign(this, fields);
   }
@@ -24,7 +24,7 @@ class CostModel {
   /** The tokens of each of the proposer's passes, for K levels. */
   calls(k) {
     if (!this.draft.length || k === 0) return [];
-    return this.once ? [this.draft[0][0]] : [1, ...this.levels.slice(0, k - 1)];
+    return this.once ? [this.draft[0][0]] : [1, ...(this.fed || this.levels).slice(0, k - 1)];
   }
 
   /** A step of K levels, each of which is passed with chance α; null where a pass would be larger than any that was measured. */
@@ -118,7 +118,8 @@ function costModel(header, steps) {
   const [verify, draft] = [measuredPasses(timings, "plain", "verify"), measuredPasses(timings, "draft")];
   if (!proposing.length || interpolate(verify, 1) === null || (["draft", "medusa"].includes(method) && !draft.length)) return null;
   return new CostModel({
-    plain: median(baseline?.seconds || []) ?? verify[0][1], verify, draft, levels: levelsOf(proposing), once: method === "medusa",
+    plain: median(baseline?.seconds || []) ?? verify[0][1], verify, draft, levels: levelsOf(proposing), fed: fedOf(proposing),
+    once: method === "medusa",
     trees: timings.trees.map((tree) => [tree.candidates, tree.tokens]), hits: method === "ngram" ? proposing.length / steps.length : 1,
     ...outsideOf(proposing, method),
   });
@@ -142,6 +143,15 @@ function levelsOf(steps) {
   const largest = steps.reduce((most, step) => (step.tree.length > most.tree.length ? step : most));
   const depths = depthsOf(largest.tree);
   return Array.from({ length: Math.max(...depths) }, (_, i) => depths.filter((depth) => depth === i + 1).length);
+}
+
+/** Candidates with children by depth, of the run's largest tree; null where all but the last level have some. */
+function fedOf(steps) {
+  const { tree } = steps.reduce((most, step) => (step.tree.length > most.tree.length ? step : most));
+  const [depths, parents] = [depthsOf(tree), new Set(tree.map((node) => node.parent))];
+  const inner = (depth, fed) => depths.filter((one, i) => one === depth && (!fed || parents.has(i))).length;
+  const levels = Array.from({ length: Math.max(...depths) - 1 }, (_, i) => i + 1);
+  return levels.every((depth) => inner(depth, true) === inner(depth, false)) ? null : levels.map((depth) => inner(depth, true));
 }
 
 /** Seconds of a step's passes of these kinds. */

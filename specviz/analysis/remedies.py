@@ -42,7 +42,7 @@ def remedies(found: Why, steps: Sequence[Step], header: Header) -> list[Explanat
 
 def _another_size(model: CostModel, chance: float | None, steps: Sequence[Step], header: Header) -> Explanation | None:
     candidates, depth = max(len(step.tree) for step in steps) - 1, depth_of(steps)
-    if model.trees and header.config.widths is None:
+    if model.trees and header.config.calibrated:
         kind, now, tried = "tree", candidates, model.by_size()
         predicted = model.predict_tree(now)
     elif chance is not None:

@@ -5,6 +5,7 @@ the two agree within rounding. All that a pass does is in `FastModel._layers` an
 """
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -121,7 +122,7 @@ class FastModel:
             cache.length += part.rows
         return x
 
-    def _run(self, tokens: Int[Tensor, "n"], positions: Int[Tensor, "n"], parts: "list[_Part]") -> Float[Tensor, "n d"]:
+    def _run(self, tokens: Int[Tensor, "n"], positions: Int[Tensor, "n"], parts: "Sequence[Part]") -> Float[Tensor, "n d"]:
         x = F.embedding(tokens, self.embedding)
         cos, sin = self.rotary(positions, self.dtype)
         for i, layer in enumerate(self.layers):
@@ -142,6 +143,15 @@ class FastModel:
             seen[:, stop - window : stop].masked_fill_(~mask, -torch.inf)
             bias = seen.repeat_interleave(group, dim=0).to(self.device, self.dtype)
         return cache, _Part(cache.buffer, range(cache.length, stop), width, bias, fused)
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Rows of a pass, and the keys and values that they attend to."""
+
+    def attend(self, layer: int, q: Float[Tensor, "n h c"], kv: Float[Tensor, "n g c"]) -> Float[Tensor, "n hc"]:
+        """Write the rows' keys and values, then attend with q (scaled already)."""
+        ...
 
 
 class _Part:
@@ -191,7 +201,7 @@ class _Layer:
         named = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]  # Qwen3 normalises every head
         self.head_norms = [Norm(norm.weight, eps) for norm in named if norm is not None]
 
-    def __call__(self, x: Tensor, cos: Tensor, sin: Tensor, index: int, parts: list[_Part]) -> Tensor:
+    def __call__(self, x: Tensor, cos: Tensor, sin: Tensor, index: int, parts: Sequence[Part]) -> Tensor:
         """The residual stream after this layer; `index` is its place in the cache."""
         qkv = self.qkv(self.norm(x)).view(len(x), -1, self.size)
         if self.head_norms:

@@ -127,7 +127,10 @@ class Heads(Protocol):
 
 @dataclass(frozen=True)
 class Pair:
-    """A target, what can propose for it, and their tokenizer: the thing that `specviz.load` returns."""
+    """A target, what can propose for it, and their tokenizer: the thing that `specviz.load` returns.
+
+    `draft_accuracies[depth][rank]`: measured, how often the draft's candidate of a rank is right behind a path that is right.
+    """
 
     name: str
     target: LanguageModel
@@ -136,3 +139,4 @@ class Pair:
     device_name: str  # the processor in words
     draft: LanguageModel | None = None
     medusa: Heads | None = None
+    draft_accuracies: tuple[tuple[float, ...], ...] | None = None

@@ -13,9 +13,8 @@ from torch import Tensor
 from specviz.config import LONGEST_PROMPT, DecodeConfig
 from specviz.engine.lm import Pair
 from specviz.engine.memory import memory
+from specviz.engine.proposers import draft, medusa
 from specviz.engine.proposers.base import Committed, Proposer, clock, pass_of
-from specviz.engine.proposers.draft import Draft
-from specviz.engine.proposers.medusa import Medusa, shape_of
 from specviz.engine.proposers.ngram import NGram
 from specviz.engine.proposers.plain import Plain
 from specviz.engine.record import Round, step_of
@@ -36,11 +35,13 @@ def proposer_of(pair: Pair, config: DecodeConfig) -> Proposer:
     if config.method == "draft":
         if pair.draft is None:
             raise Fault("error.no_draft", pair=pair.name)
-        return Draft(pair.draft, config.widths or (1,) * config.k, pair.target.vocab_size)
+        shape, ranked = draft.shape_of(config, pair)
+        return draft.Draft(pair.draft, shape, pair.target.vocab_size, ranked)
     if config.method == "medusa":
         if pair.medusa is None:
             raise Fault("error.no_medusa", pair=pair.name)
-        return Medusa(pair.medusa, shape_of(config, pair.medusa), pair.target.vocab_size)
+        size = pair.target.vocab_size
+        return medusa.Medusa(pair.medusa, medusa.shape_of(config, pair.medusa, size), size)
     return Plain()
 
 

@@ -92,11 +92,12 @@ def full_shape(widths: Sequence[int]) -> Shape:
     return tuple(shape)
 
 
-def sparse_shape(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
-    """The `size` candidates that are most likely to be right, given accuracies[head][rank] (Medusa, Cai et al. 2024, section 2.3.3).
+def growth(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
+    """The `size` candidates that are most likely to be right, in the order in which a tree grows by them, given accuracies[head][rank]
+    (Medusa, Cai et al. 2024, section 2.3.3).
 
     Taken greedily, best first, among the next siblings and first children of what is already in the tree: a candidate's chance falls
-    along both, so no better set of this size exists.
+    along both, so no better set of any size up to this exists.
     """
     frontier: set[tuple[int, ...]] = {(0,)}
     shape: list[tuple[int, ...]] = []
@@ -109,7 +110,12 @@ def sparse_shape(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
             frontier.add((*path[:-1], rank + 1))
         if head + 1 < len(accuracies):
             frontier.add((*path, 0))
-    return tuple(sorted(shape, key=lambda path: (len(path), path)))
+    return tuple(shape)
+
+
+def sparse_shape(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
+    """The calibrated tree of `size` candidates: the first of `growth`, sorted by length, then by rank."""
+    return tuple(sorted(growth(accuracies, size), key=lambda path: (len(path), path)))
 
 
 def chance(path: tuple[int, ...], accuracies: Sequence[Sequence[float]]) -> float:
@@ -120,6 +126,13 @@ def chance(path: tuple[int, ...], accuracies: Sequence[Sequence[float]]) -> floa
 def expected_tokens(shape: Shape, accuracies: Sequence[Sequence[float]]) -> float:
     """Tokens a step that a tree should yield: 1 + Σ of its candidates' chances."""
     return 1 + sum(chance(path, accuracies) for path in shape)
+
+
+def refuse_ranks(shape: Shape, vocab_size: int) -> None:
+    """Raise Fault where a shape asks for a candidate behind the last token of the vocabulary."""
+    worst = max(rank for path in shape for rank in path)
+    if worst >= vocab_size:
+        raise Fault("error.tree_wide", rank=worst, size=vocab_size)
 
 
 def parents_of(shape: Shape) -> tuple[int, ...]:

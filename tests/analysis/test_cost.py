@@ -162,6 +162,14 @@ def test_the_tree_of_the_run_is_cut_to_its_first_levels() -> None:
     assert cost_model(chain.header, chain.steps[:1]).calls(3) == (1, 1, 1)
 
 
+def test_a_draft_reads_only_candidates_with_children() -> None:
+    trace = make_trace(3, DecodeConfig(temperature=1.0, tree="3x2x1"))
+    assert cost_model(trace.header, trace.steps).fed is None
+    steps = [step.model_copy(update={"tree": (*step.tree[:6], step.tree[10])}) for step in trace.steps]  # one path goes on at each depth
+    model = cost_model(trace.header, steps)
+    assert (model.levels, model.fed, model.calls(3), model.calls(1)) == ((3, 2, 1), (1, 1), (1, 1, 1), (1,))
+
+
 def test_heads_and_their_calibration() -> None:
     trace = make_trace(3, DecodeConfig(method="medusa", tree="4x2x1"))
     model = cost_model(trace.header, trace.steps)

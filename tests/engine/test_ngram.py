@@ -248,3 +248,13 @@ def test_a_prompt_that_the_template_changes_has_no_place() -> None:
     tokenizer = _Templated()
     texts = prompt_texts(tokenizer, tokenizer.encode("<user a>x<a>"))
     assert prompt_start(tokenizer, texts, " x ", chat=True) is None
+
+
+def test_a_tree_that_names_its_candidates_takes_those_ranks_and_no_others() -> None:
+    """Three continuations of "ab", the most recent first: z, y, x."""
+    text = "ab1xab2yab3zab"
+    ranks = {"[[0]]": "3", "[[2],[2,0]]": "1x", "[[0],[1],[1,0]]": "32y", "[[1],[0],[0,0],[2]]": "321z", "[[3]]": ""}
+    for tree, wanted in ranks.items():
+        found = propose(text, ngram_min=2, tree=tree).tree
+        assert sorted(map(chr, found.tokens[1:])) == sorted(wanted), tree
+        assert len(found) - 1 == len(wanted)

@@ -15,13 +15,14 @@ from specviz.engine.rules import judge, recorded
 from specviz.trace import Step, Trace
 from tests.fakes import EOS, table_pair
 
+NAMED = ("[[0],[1],[1,0]]", "[[1],[1,0],[1,2],[1,2,0]]", "[[5],[0],[0,0],[0,0,3]]")
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @st.composite
 def configs(draw: st.DrawFn, methods: tuple[str, ...] = METHODS) -> DecodeConfig:
     method = draw(st.sampled_from(methods))
-    tree = None if method == "plain" else draw(st.sampled_from([None, "1", "3", "2x2", "1x3x1", "4x1"]))
+    tree = None if method == "plain" else draw(st.sampled_from([None, "1", "3", "2x2", "1x3x1", "4x1", *NAMED]))
     if method == "medusa" and draw(st.booleans()):
         tree = f"sparse:{draw(st.integers(1, 12))}"
     longest = draw(st.integers(1, 4))
@@ -103,7 +104,7 @@ def _check_matches(step: Step, config: DecodeConfig, text: list[int]) -> None:
         assert len(step.tree) == 1 or config.method != "ngram"
         return
     assert config.method == "ngram"
-    assert len(step.tree) > 1 or not step.matches
+    assert len(step.tree) > 1 or not step.matches or config.choices, "a match gives candidates, where the tree has room for its first"
     for match in step.matches:
         assert text[match.start : match.start + match.length] == text[-match.length :]
         behind = match.start + match.length
@@ -158,6 +159,9 @@ def test_greedy_text_is_the_same_for_every_method() -> None:
             {"method": "ngram", "tree": "3x2", "ngram_max": 2, "ngram_match": "earliest"},
             {"method": "draft", "k": 4},
             {"method": "draft", "tree": "3x2"},
+            {"method": "draft", "tree": NAMED[1]},
+            {"method": "ngram", "tree": NAMED[0], "ngram_min": 1},
+            {"method": "medusa", "tree": NAMED[2]},
             {"method": "medusa"},
             {"method": "medusa", "tree": "4x2"},
         ):

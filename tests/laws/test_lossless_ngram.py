@@ -27,6 +27,8 @@ CASES = [
     {"tree": "2x2"},
     {"tree": "3x1", "ngram_max": 1},
     {"tree": "4x2", "ngram_max": 1, "ngram_match": "earliest"},
+    {"tree": "[[0],[1],[1,0]]", "ngram_max": 1},
+    {"tree": "[[1],[1,0]]", "ngram_max": 1},
 ]
 Outcome = tuple[float, Text]  # its probability, and the tokens that a step emits
 

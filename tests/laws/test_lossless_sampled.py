@@ -21,6 +21,7 @@ DRAWS, FALSE_ALARM = 20_000, 1e-4
 CASES = [
     {"method": "draft", "rule": "rejection", "k": 3, "top_p": 0.8, "temperature": 0.7},
     {"method": "draft", "rule": "rejection", "tree": "3x2"},
+    {"method": "draft", "rule": "rejection", "tree": "[[0],[2],[0,1]]", "temperature": 0.7},
     {"method": "medusa", "rule": "rejection", "tree": "3x2"},
     {"method": "draft", "rule": "match", "tree": "2x2"},
     {"method": "ngram", "rule": "rejection", "k": 3, "ngram_max": 2, "ngram_min": 1},

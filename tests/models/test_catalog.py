@@ -4,21 +4,43 @@ import re
 
 import pytest
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+from transformers import AutoTokenizer
 
 from specviz.i18n import Fault
 from specviz.models import catalog, hub
+from tests.models.tiny import write_tokenizer
 
 
 def test_the_pairs_that_the_program_names():
-    pairs = {entry.name: [part.repo.split("/")[1] for part in entry.parts] for entry in catalog.ENTRIES}
+    pairs = {entry.name: [part.repo.split("/")[1] for part in entry.parts] for entry in catalog._ALL}
     assert pairs == {
         "embedded": ["SmolLM2-135M-Instruct"],
+        "embedded-medusa2": ["SmolLM2-135M-Instruct"],
         "smollm2-1.7b": ["SmolLM2-1.7B-Instruct", "SmolLM2-135M-Instruct"],
         "qwen2.5-1.5b": ["Qwen2.5-1.5B-Instruct", "Qwen2.5-0.5B-Instruct"],
         "qwen2.5-7b": ["Qwen2.5-7B-Instruct", "Qwen2.5-0.5B-Instruct"],
         "llama-3.1-8b": ["Llama-3.1-8B-Instruct", "Llama-3.2-1B-Instruct"],
         "vicuna-7b": ["vicuna-7b-v1.3", "medusa-vicuna-7b-v1.3"],
     }
+
+
+def test_no_two_pairs_are_called_the_same():
+    labels = {entry.label for entry in catalog._ALL}
+    assert len(labels) == len(catalog._ALL) and "vicuna-7b-v1.3" in labels
+
+
+def test_vicuna_is_asked_as_its_authors_ask_it(tmp_path):
+    """The published prompt: single spaces between turns, none behind an answer, the beginning-of-text token first."""
+    write_tokenizer(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.chat_template = catalog.find("vicuna-7b").chat_template
+    said = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}, {"role": "user", "content": "How are you?"}]
+    system = (
+        "A chat between a curious user and an artificial intelligence assistant. "
+        "The assistant gives helpful, detailed, and polite answers to the user's questions."
+    )
+    wanted = f"<s>{system} USER: Hello! ASSISTANT: Hi.</s>USER: How are you? ASSISTANT:"
+    assert tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True) == wanted
 
 
 def test_every_part_has_a_licence_and_an_honest_revision():
@@ -52,7 +74,7 @@ def test_memory_is_weights_and_headroom():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(Fault, match="embedded, smollm2-1.7b, qwen2.5-1.5b, qwen2.5-7b, llama-3.1-8b, vicuna-7b"):
+    with pytest.raises(Fault, match="embedded, .*smollm2-1.7b, qwen2.5-1.5b, qwen2.5-7b, llama-3.1-8b, vicuna-7b"):
         catalog.find("?")
 
 

@@ -97,14 +97,6 @@ def test_every_format_computes_the_formula(target, tmp_path: Path, name: str, pr
     torch.testing.assert_close(loaded.logits(torch.stack([hidden, 2 * hidden]))[:, 0], expected)
 
 
-def test_pt_files_load_as_tensors_only(target, tmp_path: Path):
-    torch.save(v1(), tmp_path / "medusa_lm_head.pt")
-    assert load_medusa(tmp_path, target).count == 2
-    torch.save({"0.0.linear.weight": Path("anything but a tensor")}, tmp_path / "medusa_lm_head.pt")
-    with pytest.raises(Fault, match=r"medusa_lm_head\.pt cannot be read"):
-        load_medusa(tmp_path, target)
-
-
 @pytest.mark.parametrize("own_head", [True, False])
 def test_a_token_map_leaves_the_others_at_minus_infinity(target, tmp_path: Path, own_head: bool):
     ids = torch.tensor([3, 7, 39, 11])
@@ -122,6 +114,25 @@ def test_heads_take_the_targets_dtype_and_carry_their_accuracies(target, tmp_pat
     loaded = load_medusa(tmp_path, target)
     assert loaded.logits(torch.randn(WIDTH)).dtype == torch.float32
     assert loaded.accuracies == ((0.5, 0.25), (0.3, 0.1)) and loaded.count == 2  # the tensors decide, not the number in the JSON file
+
+
+@pytest.mark.parametrize("accuracies", [[], "x", [[]], [[0.5], [0.5], [0.5]], [["a"]], [[1.5]], [[-0.1]], [0.5]], ids=str)
+def test_accuracies_that_are_none_are_refused(target, tmp_path: Path, accuracies: object):
+    save_file(v2(), tmp_path / "medusa.safetensors")
+    (tmp_path / "medusa.json").write_text(json.dumps({"accuracies": accuracies}))
+    _refused(lambda: load_medusa(tmp_path, target), "accuracies in medusa.json")
+
+
+def test_the_padding_of_an_lm_head_is_cut_off_with_the_targets(target, tmp_path: Path):
+    """A target of 48 rows, 8 of them padding: heads made for it have as many."""
+    padded = {**v2(), "0.1.weight": lm_head(0, 48), "1.1.weight": lm_head(1, 48)}
+    save_file(padded, tmp_path / "medusa.safetensors")
+    loaded, hidden = load_medusa(tmp_path, target, padded=48), torch.randn(WIDTH)
+    torch.testing.assert_close(
+        loaded.logits(hidden), by_hand(padded, [linear(0), linear(1)], [lm_head(0, 48), lm_head(1, 48)], hidden)[:, :40]
+    )
+    _refused(lambda: load_medusa(tmp_path, target), "0.1.weight of .*48×16.*40×16")
+    _refused(lambda: load_medusa(tmp_path, target, padded=44), "0.1.weight of .*48×16.*40×16")
 
 
 def test_costs_count_each_weight_once(target, tmp_path: Path):
@@ -146,8 +157,20 @@ MISFITS: dict[str, tuple[dict[str, Tensor], str]] = {
     "a head of another vocabulary": (v1() | {"1.1.weight": lm_head(1, 41)}, "41×16.*40×16"),
     "no bias": (without(v2(), "1.0.linear.bias"), "lacks the tensor 1.0.linear.bias"),
     "no weight": (without(v2(), "0.0.linear.weight"), "lacks the tensor 0.0.linear.weight"),
-    "no second LM head": (without(v1(), "1.1.weight"), "lacks the tensor LM head 1"),
+    "no second LM head": (without(v1(), "1.1.weight"), "lacks the tensor 1.1.weight"),
     "an LM head too many": (v1() | {"2.1.weight": ONE}, "tensor 2.1.weight"),
+    "an LM head behind a block that is not there": (v2() | {"0.2.weight": ONE, "1.2.weight": ONE}, "tensor 0.2.weight"),
+    "a head with a block too few": (v1(layers=2) | {"2.0.linear.weight": ONE[:16], "2.0.linear.bias": ONE[0]}, "lacks.*2.1.linear.weight"),
+    "two layouts at once": (vllm() | v2(), "tensor 0.0.linear"),
+    "one head twice": (v2() | {f"medusa_head.{name}": tensor for name, tensor in v2().items()}, "tensor medusa_head.0.0.linear"),
+    "only one of vLLM's biases": (vllm(**{"blocks.0.layers.0.bias": ONE[0]}), "lacks the tensor blocks.1.layers.0.bias"),
+    "vLLM without its second LM head": (vllm(**{"lm_heads.0.weight": ONE}), "lacks the tensor lm_heads.1.weight"),
+    "an LM head as large as the vocabulary beside a token map": (
+        vllm(token_map=torch.tensor([1, 3]), **{"lm_head.weight": ONE}),
+        "lm_head.weight of .*40×16.*2×16",
+    ),
+    "whole numbers": (v2() | {"0.0.linear.weight": torch.zeros(16, 16, dtype=torch.int64)}, "0.0.linear.weight of .* int64"),
+    "a token map of fractions": (v2(token_map=torch.tensor([1.0, 2.0])), "different ids"),
     "a foreign tensor": (v2(strange=ONE), "tensor strange"),
     "no heads": ({"lm_head.weight": ONE}, "no Medusa heads"),
     "a token map out of range": (v2(token_map=torch.tensor([1, VOCABULARY])), "below 40"),
@@ -158,7 +181,7 @@ MISFITS: dict[str, tuple[dict[str, Tensor], str]] = {
 @pytest.mark.parametrize("name", MISFITS)
 def test_what_does_not_fit_is_refused_in_one_sentence(target, tmp_path: Path, name: str):
     tensors, sentence = MISFITS[name]
-    save_file(tensors, tmp_path / "medusa.safetensors")
+    save_file({key: tensor.clone() for key, tensor in tensors.items()}, tmp_path / "medusa.safetensors")
     _refused(lambda: load_medusa(tmp_path, target), sentence)
 
 

@@ -16,6 +16,7 @@ import specviz
 from specviz.i18n import Fault
 from specviz.models import catalog, embedded, hub
 from specviz.models import load as loading
+from specviz.models.checkpoints import published_name
 from specviz.models.load import load_local
 from tests.models.tiny import write_llama, write_pair, write_tokenizer
 
@@ -96,7 +97,7 @@ def test_a_file_of_the_hubs_cache_is_named_by_its_hash(tmp_path):
     snapshot = tmp_path / "models--owner--tiny" / "snapshots" / "0123"
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").symlink_to(blob)
-    assert (loading.weights_hash(snapshot), loading._published_name(snapshot)) == ("ab" * 32, "owner/tiny")
+    assert (loading.weights_hash(snapshot), published_name(snapshot, "0123")) == ("ab" * 32, "owner/tiny")
 
 
 def test_the_fast_engine_is_chosen_where_it_serves(tmp_path):
@@ -172,6 +173,9 @@ def test_the_format_of_older_checkpoints(tmp_path):
     pair = load_local(target, device="cpu", dtype="float32", engine="hf")
     assert pair.tokenizer.decode(pair.tokenizer.encode("the fox", add_special_tokens=False)) == "the fox"
     assert pair.target.vocab_size == 48
+    asked = pair.tokenizer.apply_chat_template([{"role": "user", "content": "the fox"}], chat_template=catalog.VICUNA_CHAT, tokenize=False)
+    with_bos, by_tokenizer = pair.tokenizer.encode(asked, add_special_tokens=False), pair.tokenizer.encode(asked.removeprefix("<s>"))
+    assert with_bos[0] == pair.tokenizer.bos_token_id and with_bos[1:] == [id for id in by_tokenizer if id != with_bos[0]]
     assert torch.equal(pair.target.model.model.embed_tokens.weight, state["model.embed_tokens.weight"][:48])
 
 

@@ -11,7 +11,7 @@ from specviz.config import DecodeConfig
 from specviz.engine.lm import Heads
 from specviz.engine.proposers.base import Committed, Proposal, clock, heads_pass
 from specviz.engine.sampling import fit, warp
-from specviz.engine.tree import Shape, TokenTree, full_shape, parents_of, root_only, sparse_shape
+from specviz.engine.tree import Shape, TokenTree, full_shape, parents_of, refuse_ranks, root_only, sparse_shape
 from specviz.i18n import Fault
 from specviz.trace import Pass
 
@@ -54,12 +54,14 @@ class Medusa:
         return warp(logits, committed.config, committed.ids, [()] * len(logits))
 
 
-def shape_of(config: DecodeConfig, heads: Heads) -> Shape:
+def shape_of(config: DecodeConfig, heads: Heads, vocab_size: int) -> Shape:
     """The tree that a run asks for; raises Fault where these heads cannot fill it."""
-    if config.widths:
-        if len(config.widths) > heads.count:
-            raise Fault("error.tree_deep", value=config.tree, levels=len(config.widths), heads=heads.count)
-        return full_shape(config.widths)
+    named = config.choices or (full_shape(config.widths) if config.widths else None)
+    if named:
+        if len(named[-1]) > heads.count:
+            raise Fault("error.tree_deep", value=str(config.tree)[:40], levels=len(named[-1]), heads=heads.count)
+        refuse_ranks(named, vocab_size)
+        return named
     if heads.accuracies is None:
         if config.sparse_size:
             raise Fault("error.no_ranks")

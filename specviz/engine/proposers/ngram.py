@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from specviz.config import DecodeConfig
+from specviz.config import Choices, DecodeConfig
 from specviz.engine.proposers.base import Committed, Proposal
 from specviz.engine.tree import TokenTree, root_only
 from specviz.trace import Match, Pass
@@ -23,13 +23,15 @@ MOST_PLACES = 32  # that are merged into one tree
 
 class NGram:
     """Copies what followed the longest match, up to the first end-of-sequence token: from one place as a chain of `k` tokens, or, where
-    the run asks for a tree, from all places of that length, merged.
+    the run asks for a tree, from all places of that length, merged. The rank of a candidate is its place among its siblings, the one
+    that was met first being the best; a tree that names its candidates (`choices`) takes those ranks and no others.
     """
 
     def __init__(self, config: DecodeConfig, eos_ids: Sequence[int], vocab_size: int, device: torch.device):
         self.lengths = range(config.ngram_max, config.ngram_min - 1, -1)
         self.recent = config.ngram_match == "recent"
-        self.widths, self.most = (config.widths, MOST_PLACES) if config.widths else ((1,) * config.k, 1)
+        self.choices = config.choices
+        self.widths, self.most = (_widths(config), MOST_PLACES) if config.tree else ((1,) * config.k, 1)
         self.eos_ids, self.vocab_size, self.device = eos_ids, vocab_size, device
         self.places: dict[tuple[int, ...], list[int]] = defaultdict(list)  # by n-gram: where the token right behind it stands, ascending
         self.indexed = 0
@@ -49,7 +51,7 @@ class NGram:
         length, places = self._look_up(ids)
         if not places:
             return Proposal(root_only(ids[-1]), matches=())
-        trie = _Trie(ids[-1], widths, self.eos_ids)
+        trie = _Trie(ids[-1], widths, self.choices, self.eos_ids)
         ends = [trie.add(ids[place : place + len(widths)]) for place in places]
         matches = tuple(Match(start=place - length, length=length, node=end) for place, end in zip(places, ends, strict=True))
         return Proposal(trie.tree(self.vocab_size, self.device), matches=matches)
@@ -73,21 +75,29 @@ class NGram:
         return 0, []
 
 
-class _Trie:
-    """Continuations merged by their starts: at most widths[d] children a node at depth d, first come, first in."""
+def _widths(config: DecodeConfig) -> tuple[int, ...]:
+    """The most children a node may have at each depth of the run's tree."""
+    if not config.choices:
+        return config.widths or ()
+    return tuple(1 + max(path[depth] for path in config.choices if len(path) > depth) for depth in range(len(config.choices[-1])))
 
-    def __init__(self, root: int, widths: Sequence[int], eos_ids: Sequence[int]):
-        self.widths, self.eos_ids = widths, eos_ids
+
+class _Trie:
+    """Continuations merged by their starts, first come, first in: at most widths[d] children a node at depth d, and none but `choices`."""
+
+    def __init__(self, root: int, widths: Sequence[int], choices: Choices | None, eos_ids: Sequence[int]):
+        self.widths, self.choices, self.eos_ids = widths, choices, eos_ids
         self.tokens, self.parents = [root], [-1]
         self.children: list[dict[int, int]] = [{}]  # of every node, by token
         self.counts: list[Counter[int]] = [Counter()]  # of every node: how many continuations have which token next
 
     def add(self, continuation: Sequence[int]) -> int:
         """Merge a continuation into the tree, as far as there is room; returns the node that it reaches."""
-        node = 0
+        node, path = 0, ()
         for token, width in zip(continuation, self.widths, strict=False):
             self.counts[node][token] += 1
-            if token not in self.children[node] and len(self.children[node]) == width:
+            path = (*path, list(self.counts[node]).index(token))
+            if path[-1] >= width or (self.choices is not None and path not in self.choices):
                 break
             node = self._child(node, token)
             if token in self.eos_ids:
