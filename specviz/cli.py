@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from specviz.account import Account, printable
+from specviz.cli_train import train
 from specviz.config import DecodeConfig, Method, NgramMatch, Rule
-from specviz.i18n import ASSETS, Fault, t
+from specviz.i18n import Fault, t
+from specviz.options import Device, Dtype, PairName, application, argument, load_pair, option
 from specviz.terminal import LANG, complain, prepare, progress_bar, sentences
 
 if TYPE_CHECKING:
@@ -22,56 +24,37 @@ if TYPE_CHECKING:
     from specviz.trace import Trace
 
 COLUMNS = ("cli.column_name", "cli.column_parts", "cli.column_memory", "cli.column_licence", "cli.column_state")
-SHIPPED, CORPUS = ASSETS / "models" / "smollm2-135m", Path("corpus.safetensors")
 
 
-def _option(key: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=t(LANG, key), **more)
-
-
-def _argument(key: str) -> Any:
-    return typer.Argument(help=t(LANG, key))
-
-
-def _app(key: str) -> typer.Typer:
-    return typer.Typer(help=t(LANG, key), no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
-
-
-app, train = _app("cli.app"), _app("cli.train")
+app = application("cli.app")
 app.add_typer(train, name="train")
-
-PairName = Annotated[str | None, _option("cli.pair", "--pair")]
-Device = Annotated[str | None, _option("cli.device", "--device")]
-Dtype = Annotated[str | None, _option("cli.dtype", "--dtype")]
-CorpusFile = Annotated[Path, _option("cli.corpus_file", "--corpus", exists=True, dir_okay=False)]
-Folder = Annotated[Path, _option("cli.folder", "--out")]
 
 
 @app.command(help=t(LANG, "cli.run"))
 def run(
-    prompt: Annotated[str, _option("cli.prompt", "--prompt")],
-    method: Annotated[str, _option("cli.method", "--method")] = "draft",
-    rule: Annotated[str, _option("cli.rule", "--rule")] = "rejection",
-    k: Annotated[int, _option("cli.k", "--k")] = 5,
-    tree: Annotated[str | None, _option("cli.tree", "--tree")] = None,
-    ngram_max: Annotated[int, _option("cli.ngram_max", "--ngram-max")] = 4,
-    ngram_min: Annotated[int, _option("cli.ngram_min", "--ngram-min")] = 2,
-    ngram_match: Annotated[str, _option("cli.ngram_match", "--ngram-match")] = "recent",
-    temperature: Annotated[float, _option("cli.temperature", "--temperature")] = 0.0,
-    top_k: Annotated[int, _option("cli.top_k", "--top-k")] = 0,
-    top_p: Annotated[float, _option("cli.top_p", "--top-p")] = 1.0,
-    repetition_penalty: Annotated[float, _option("cli.repetition_penalty", "--repetition-penalty")] = 1.0,
-    epsilon: Annotated[float, _option("cli.epsilon", "--epsilon")] = 0.09,
-    delta: Annotated[float, _option("cli.delta", "--delta")] = 0.3,
-    max_new_tokens: Annotated[int, _option("cli.max_new_tokens", "--max-new-tokens")] = 64,
-    seed: Annotated[int, _option("cli.seed", "--seed")] = 0,
-    no_chat: Annotated[bool, _option("cli.no_chat", "--no-chat")] = False,
-    no_baseline: Annotated[bool, _option("cli.no_baseline", "--no-baseline")] = False,
+    prompt: Annotated[str, option("cli.prompt", "--prompt")],
+    method: Annotated[str, option("cli.method", "--method")] = "draft",
+    rule: Annotated[str, option("cli.rule", "--rule")] = "rejection",
+    k: Annotated[int, option("cli.k", "--k")] = 5,
+    tree: Annotated[str | None, option("cli.tree", "--tree")] = None,
+    ngram_max: Annotated[int, option("cli.ngram_max", "--ngram-max")] = 4,
+    ngram_min: Annotated[int, option("cli.ngram_min", "--ngram-min")] = 2,
+    ngram_match: Annotated[str, option("cli.ngram_match", "--ngram-match")] = "recent",
+    temperature: Annotated[float, option("cli.temperature", "--temperature")] = 0.0,
+    top_k: Annotated[int, option("cli.top_k", "--top-k")] = 0,
+    top_p: Annotated[float, option("cli.top_p", "--top-p")] = 1.0,
+    repetition_penalty: Annotated[float, option("cli.repetition_penalty", "--repetition-penalty")] = 1.0,
+    epsilon: Annotated[float, option("cli.epsilon", "--epsilon")] = 0.09,
+    delta: Annotated[float, option("cli.delta", "--delta")] = 0.3,
+    max_new_tokens: Annotated[int, option("cli.max_new_tokens", "--max-new-tokens")] = 64,
+    seed: Annotated[int, option("cli.seed", "--seed")] = 0,
+    no_chat: Annotated[bool, option("cli.no_chat", "--no-chat")] = False,
+    no_baseline: Annotated[bool, option("cli.no_baseline", "--no-baseline")] = False,
     pair: PairName = None,
     device: Device = None,
     dtype: Dtype = None,
-    out: Annotated[Path | None, _option("cli.out", "--out")] = None,
-    as_json: Annotated[bool, _option("cli.json", "--json")] = False,
+    out: Annotated[Path | None, option("cli.out", "--out")] = None,
+    as_json: Annotated[bool, option("cli.json", "--json")] = False,
 ) -> None:
     """Decode a prompt, printing each step as soon as it is committed."""
     with sentences():
@@ -84,7 +67,7 @@ def run(
             _check_writable(out)
         text = sys.stdin.read() if prompt == "-" else prompt
         account = Account(Console(quiet=as_json, highlight=False), LANG, config)
-        trace = _run(_load(pair, device, dtype), text, config, account, not no_baseline, whole=as_json or out is not None)
+        trace = _run(load_pair(pair, device, dtype), text, config, account, not no_baseline, whole=as_json or out is not None)
         if as_json:
             sys.stdout.buffer.write(trace.to_json() + b"\n")
         if out is not None:
@@ -107,7 +90,7 @@ def models(device: Device = None, dtype: Dtype = None) -> None:
             table.add_column(t(LANG, column, dtype=name), overflow="fold", no_wrap=i < 2)
         for entry in ENTRIES:
             parts = [f"{part.repo.split('/')[-1]} @ {part.revision if entry.hub else SMOLLM2.requirement}" for part in entry.parts]
-            parts += [] if entry.hub else [t(LANG, "cli.shipped_parts")]
+            parts += [] if entry.hub else [t(LANG, "cli.adapted_parts" if entry.adapter else "cli.shipped_parts")]
             memory = f"{entry.memory(where.dtype.itemsize) / 1e9:.1f}"
             table.add_row(entry.name, "\n".join(parts), memory, "\n".join(entry.licences), _state(entry, where))
         console = Console(highlight=False)
@@ -117,7 +100,7 @@ def models(device: Device = None, dtype: Dtype = None) -> None:
 
 
 @app.command(help=t(LANG, "cli.check_pair"))
-def check_pair(target: Annotated[str, _argument("cli.target")], draft: Annotated[str, _argument("cli.draft")]) -> None:
+def check_pair(target: Annotated[str, argument("cli.target")], draft: Annotated[str, argument("cli.draft")]) -> None:
     """Compare tokenizers and padded vocabularies."""
     with sentences():
         from specviz.models import pairs
@@ -136,17 +119,18 @@ def fetch() -> None:
 
 @app.command(help=t(LANG, "cli.serve"))
 def serve(
-    host: Annotated[str | None, _option("cli.host", "--host")] = None,
-    port: Annotated[int | None, _option("cli.port", "--port")] = None,
+    host: Annotated[str | None, option("cli.host", "--host")] = None,
+    port: Annotated[int | None, option("cli.port", "--port")] = None,
     pair: PairName = None,
 ) -> None:
     """Show the page; recorded runs can be watched where the model cannot be fetched."""
     with sentences():
+        from specviz.models.catalog import find
         from specviz.models.hub import default_name
         from specviz.ui import build
 
         name = pair or default_name()
-        if name == "embedded":
+        if not find(name).hub:
             try:
                 _fetch()
             except Fault as fault:
@@ -155,62 +139,8 @@ def serve(
         build.serve(host, port, name)
 
 
-@train.command("corpus", help=t(LANG, "cli.train_corpus"))
-def train_corpus(
-    tokens: Annotated[int, _option("cli.corpus_tokens", "--tokens")] = 640_000,
-    rows: Annotated[int, _option("cli.corpus_rows", "--rows")] = 192,
-    seed: Annotated[int, _option("cli.seed", "--seed")] = 0,
-    out: Annotated[Path, _option("cli.corpus_file", "--out")] = CORPUS,
-) -> None:
-    """Write the self-distilled corpus."""
-    with sentences():
-        from specviz.training.corpus import write_corpus
-
-        pair = _load("embedded", None, None, "hf")
-        model = cast(Any, pair.target).model
-        with progress_bar() as show:
-            corpus = write_corpus(model, pair.tokenizer, tokens, rows, seed, lambda done: show("cli.writing", min(1.0, done / tokens)))
-        corpus.save(out)
-
-
-@train.command("draft", help=t(LANG, "cli.train_draft"))
-def train_draft(corpus: CorpusFile = CORPUS, out: Folder = SHIPPED) -> None:
-    """Distil a draft."""
-    with sentences():
-        from specviz.training import draft
-
-        draft.make(corpus, out, _target())
-
-
-@train.command("medusa", help=t(LANG, "cli.train_medusa"))
-def train_medusa(corpus: CorpusFile = CORPUS, out: Folder = SHIPPED) -> None:
-    """Train heads, and calibrate them."""
-    with sentences():
-        from specviz.training import medusa
-
-        medusa.make(corpus, out, _target())
-
-
-@train.command("calibrate", help=t(LANG, "cli.train_calibrate"))
-def train_calibrate(corpus: CorpusFile = CORPUS, out: Folder = SHIPPED) -> None:
-    """Measure the rank accuracies of the heads in the folder."""
-    with sentences():
-        from specviz.training import calibrate
-
-        calibrate.make(corpus, out, _target())
-
-
-@train.command("evaluate", help=t(LANG, "cli.train_evaluate"))
-def train_evaluate(out: Folder = SHIPPED) -> None:
-    """Measure acceptance of the shipped parts, and write their cards."""
-    with sentences():
-        from specviz.training import evaluate
-
-        evaluate.make(_load("embedded", None, None), out)
-
-
 @app.command(help=t(LANG, "cli.record"))
-def record(out: Annotated[Path | None, _option("cli.folder", "--out")] = None) -> None:
+def record(out: Annotated[Path | None, option("cli.folder", "--out")] = None) -> None:
     """Record the runs that a first visit shows."""
     with sentences():
         from specviz.ui import record as recording
@@ -247,19 +177,6 @@ def _run(pair: "Pair", prompt: str, config: DecodeConfig, account: Account, base
     trace = finish(head, steps)
     account.totals(trace)
     return trace
-
-
-def _load(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None) -> "Pair":
-    from specviz.models.hub import default_name
-    from specviz.models.load import load
-
-    with progress_bar() as show:
-        return load(pair or default_name(), device, dtype, show, engine)
-
-
-def _target() -> Any:
-    """The transformers model of the embedded target."""
-    return cast(Any, _load("embedded", None, None, "hf").target).model
 
 
 def _fetch() -> Path:

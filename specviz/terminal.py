@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -18,8 +19,8 @@ from specviz.account import printable
 from specviz.i18n import LANGUAGES, Fault, t
 
 LOG = logging.getLogger("specviz")
-# Sections of faults that are not the caller's but the network's, the disk's, the machine's; and what is among them and is the caller's.
-OUTSIDE = ("embedded", "models", "serve", "cli")
+# Faults, and whole sections of them, that are the network's, the disk's or the machine's; and what is among them and yet the caller's.
+OUTSIDE = ("embedded", "models", "serve", "cli", "training.disk_full", "training.not_finite")
 BAD_INPUT = ("models.unknown", "models.not_a_model", "models.more_than_tensors", "cli.unwritable")
 
 
@@ -45,7 +46,7 @@ def sentences() -> Iterator[None]:
     except ValueError as error:  # Fault is one
         complain(error)
         key = getattr(error, "key", "")
-        _end(1 if key.split(".")[0] in OUTSIDE and key not in BAD_INPUT else 2, error)
+        _end(1 if {key, key.split(".")[0]} & set(OUTSIDE) and key not in BAD_INPUT else 2, error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has left
         _end(1)
@@ -76,6 +77,33 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
         def show(stage: str, done: float) -> None:
             length = 1.0 if 0 < done < 1 else None  # a stage that only begins and ends has a bar that moves without a length
             bar.update(task, description=t(LANG, stage), completed=done, total=length)
+
+        yield show
+
+
+@contextlib.contextmanager
+def amount_bar(stage: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of `total` tokens with their rate and the time that is left; yields what moves it: how many are done.
+
+    The rate is that of this call: what was done before counts as done, not as fast. Where standard error is no terminal, a line a minute.
+    """
+    console, began = Console(stderr=True), time.monotonic()
+    first: int | None = None
+    told = 0.0
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[rate]}", markup=False))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(t(LANG, stage), total=total, rate="")
+
+        def show(done: int) -> None:
+            nonlocal first, told
+            first, seconds = done if first is None else first, time.monotonic() - began
+            rate = (done - first) / max(seconds, 1e-9)
+            left = f"{max(0, total - done) / rate / 60:.0f}" if rate else "?"
+            text = t(LANG, "cli.rate", done=f"{done:,}", total=f"{total:,}", rate=f"{rate:.0f}", left=left)
+            bar.update(task, completed=min(done, total), rate=text)
+            if not console.is_terminal and seconds - told >= 60:
+                told = seconds
+                print(f"{t(LANG, stage)} {text}", file=sys.stderr, flush=True)
 
         yield show
 

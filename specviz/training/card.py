@@ -5,83 +5,143 @@ Every number comes from the JSON file that training, calibration and evaluation 
 
 import json
 from pathlib import Path
+from typing import Any
 
 from specviz.models.embedded import sha256
 
-CORPUS_COMMAND = "python -m specviz train corpus --tokens 640000 --rows 192 --seed 0"
 SHOWN_RANKS = 5
 
 TITLE = {
     "draft": """# A draft for SmolLM2-135M-Instruct
 
-Layers {sources} of the target, retrained with KL(p‖q) to say what the whole stack says. Embeddings and LM head are the
+Layers {layers} of the target, retrained with KL(p‖q) to say what the whole stack says. Embeddings and LM head are the
 target's own and are not stored. It scores the {vocabulary:,} most frequent tokens of its corpus; q is 0 for all others.
 Made by `specviz/training/draft.py`.""",
-    "medusa": """# Medusa heads for SmolLM2-135M-Instruct
+    "medusa": """# Medusa-1 heads for SmolLM2-135M-Instruct
 
-{medusa_num_heads} heads of one residual block, loss weights 0.8^k, soft labels from the target. The LM head is the target's own and
-is not stored. The heads score the {truncated_vocab_size:,} most frequent tokens of their corpus.
-Made by `specviz/training/medusa.py`.""",
+{medusa_num_heads} heads of {medusa_num_layers} residual block(s), loss weights 0.8^k. {labels} {head}
+The heads score the {truncated_vocab_size:,} most frequent tokens of their corpus. Made by `specviz/training/medusa.py`.""",
+    "medusa2": """# Medusa-2 for SmolLM2-135M-Instruct
+
+An adapter (LoRA, rank {recipe[rank]}, on the last {recipe[depth]} layers) and {medusa_num_heads} heads that were trained together,
+λ₀ = 0.2, loss weights 0.8^k, the heads' learning rate 4 times the backbone's. {labels} {head}
+With the adapter the model is **not** the original any more: {drift}
+Made by `specviz/training/medusa2.py`.""",
 }
+LABELS = {
+    "soft": "Labels are the target's own distributions at the tokens that are predicted.",
+    "text": "Labels are the tokens of the text.",
+}
+OWN_HEAD = "Each head has an LM head of its own, which began as the target's."
+SHARED_HEAD = "The LM head is the target's own and is not stored."
+DRIFT = {
+    "kl": "on the held-out conversations KL(original‖student) is {kl:.4f} nats a token; L_LM was that KL, on the training data.",
+    "ce": "on the held-out conversations KL(original‖student) is {kl:.4f} nats a token; L_LM was the cross-entropy of the text.",
+}
+SOURCES = {
+    "self-distilled": """{tokens:,} tokens in {conversations:,} conversations that the target held with itself (self-distillation), and no
+  other text. {held_out} of them, every 32nd, were held out. `python -m specviz train corpus --tokens {tokens} --seed {seed}`""",
+    "first": """{tokens:,} tokens in {conversations:,} conversations that the target held with itself, and no other text, by the first form
+  of the corpus writer, which drew all answers at temperature 0.7. The last {held_out} of them were held out.""",
+    "chat": """{tokens:,} tokens in {conversations:,} conversations of a file (sha256 `{data}`); {held_out} of them, every 32nd,
+  were held out.""",
+}
+BEGAN = "\n- It began with an earlier one (sha256 `{sha256}`), trained on a corpus of its own of {tokens:,} tokens."
 TRAINING = """## Data and training
 
-- Data: {corpus[tokens]:,} tokens in {corpus[conversations]:,} conversations that the target held with itself, and no other text.
-  The last {corpus[held_out]} of them were held out. `{corpus_command}`
-- `python -m specviz train {method}`: seed {recipe[seed]}, {recipe[epochs]} epoch(s), {held_out[step]:,} steps of at most
-  {recipe[batch]:,} tokens; AdamW, peak learning rate {recipe[peak]:g}, {recipe[warmup]} steps of warm-up, cosine.
-- Time: {minutes:.0f} min on {threads} CPU thread(s), with torch {torch}, on a machine that had other work to do."""
+- Data: {source}{began}
+- `python -m specviz train {command}`: seed {recipe[seed]}, {run[step]:,} steps, {passes:.2f} passes over the corpus,
+  batches of at most {recipe[batch]:,} tokens; AdamW, peak learning rate {recipe[peak]:g}, warm-up over {warmup:.0%}, cosine.
+- Time: {minutes:.0f} min on {threads} CPU thread(s), with torch {torch}, on a machine that had other work to do.{curves}"""
 DRAFT_HELD_OUT = """## On the held-out conversations
 
-Measured at every token behind the chat prefix, at temperature 1:
+Measured at every place of the answers, at temperature 1:
 
 - Σ min(p, q), the chance that rejection sampling accepts a drawn candidate: {overlap:.3f}
 - argmax q = argmax p: {agreement:.3f}
 - Σ p over the tokens that the draft scores, which no q can exceed: {covered:.3f}"""
+CURVES = "\n- ![Losses and held-out figures during the run]({name})"
 CALIBRATION = """## Calibration
 
 How often the candidate of a rank is the target's own greedy token, over {answer_tokens:,} tokens of greedy answers to
-{prompts} held-out user turns (`python -m specviz train calibrate`):"""
-ON_TEXT = "Against the text of the held-out conversations, which was drawn and not greedy:"
+{prompts} held-out user turns (`python -m specviz train calibrate --method {method}`{given}):"""
+GIVEN = "; at a depth, among the places where the first candidates above were right"
+ON_TEXT = "Against the text of the held-out conversations, half of which was drawn and not greedy:"
 ACCEPTANCE = """## Acceptance on fresh prompts
 
-The {prompts} prompts of `specviz/training/evaluate.py`, which are not in the corpus; at most {longest} tokens each, {shape},
-rule rejection, {dtype}, seed {seed}. Tokens per step = tokens ÷ target passes; acceptance = accepted ÷ tested candidates{remark}.
+The {prompts} prompts of `specviz/training/evaluate.py`, which are not in the corpus; at most {longest} tokens each, rule rejection,
+{dtype}, seed {seed}. Tokens per step = tokens ÷ target passes; acceptance = accepted ÷ tested candidates{remark};
+by depth: accepted ÷ steps that got that far.
 
-| T | target passes | tokens | tokens per step | drafted | acceptance |
-|---|---|---|---|---|---|"""
+| T | candidates | target passes | tokens | tokens per step | acceptance | by depth |
+|---|---|---|---|---|---|---|"""
 OF_A_TREE = "\n(a tree tests siblings, of which at most one is accepted)"
-RUN = "| {temperature:g} | {steps} | {tokens} | {per_step:.2f} | {drafted} | {accepted} / {tested} = {rate:.3f} |"
+RUN = "| {temperature:g} | {shape} | {steps} | {tokens} | {per_step:.2f} | {accepted} / {tested} = {rate:.3f} | {by_depth} |"
 
 
 def write_card(folder: Path, method: str) -> None:
     """Write draft.md or medusa.md (`method`) beside the JSON file and the weights of that name; raises OSError where one is missing."""
     facts = json.loads((folder / f"{method}.json").read_text(encoding="utf-8"))
-    weights = folder / f"{method}.safetensors"
-    title = TITLE[method].format(**facts, sources=", ".join(map(str, facts.get("layers", ()))))
-    minutes = facts["held_out"]["seconds"] / 60
-    training = TRAINING.format(**facts, method=method, corpus_command=CORPUS_COMMAND, minutes=minutes)
-    held_out = DRAFT_HELD_OUT.format(**facts["held_out"]) if method == "draft" else _calibration(facts)
-    file = f"`{weights.name}`: {weights.stat().st_size:,} bytes, sha256 `{sha256(weights)}`. Licence: Apache-2.0, as the target."
-    text = "\n\n".join([title, training, held_out, *_acceptance(facts, method), file])
+    weights = [folder / f"{method}.safetensors"]
+    kind = method
+    if "rank" in facts["recipe"]:
+        kind, weights = "medusa2", [*weights, folder / "adapter_model.safetensors"]
+    pictures = [name for name in (f"{method}.svg", "curves.svg") if (folder / name).is_file()]
+    curves = CURVES.format(name=pictures[0]) if pictures else ""
+    held_out = DRAFT_HELD_OUT.format(**facts["held_out"]) if method == "draft" else ""
+    files = "\n".join(f"- `{path.name}`: {path.stat().st_size:,} bytes, sha256 `{sha256(path)}`." for path in weights)
+    parts = [_title(facts, kind), _training(facts, kind, curves), held_out, _calibration(facts, method), _acceptance(facts, method)]
+    text = "\n\n".join([*filter(None, parts), files, "Licence: Apache-2.0, as the target."])
     (folder / f"{method}.md").write_text(text + "\n", encoding="utf-8")
 
 
-def _calibration(facts: dict) -> str:
-    on_text = [ON_TEXT, _ranks(facts["held_out"]["text_accuracies"])]
-    greedy = [CALIBRATION.format(**facts["calibration"]), _ranks(facts["accuracies"])] if "calibration" in facts else []
-    return "\n\n".join(greedy + on_text)
+def _title(facts: dict[str, Any], kind: str) -> str:
+    recipe = facts["recipe"]
+    if kind == "draft":
+        return TITLE[kind].format(vocabulary=facts["vocabulary"], layers=", ".join(map(str, facts["layers"])))
+    known = {"labels": LABELS[recipe["labels"]], "head": OWN_HEAD if recipe["untied"] else SHARED_HEAD}
+    if kind == "medusa2":
+        known["drift"] = DRIFT[recipe["lm"]].format(**facts["held_out"])
+    return TITLE[kind].format(**facts, **known)
+
+
+def _training(facts: dict[str, Any], kind: str, curves: str) -> str:
+    corpus, run, start = facts["corpus"], facts["run"], facts.get("start")
+    source = SOURCES[corpus["source"]].format(**corpus)
+    began = "" if start is None else BEGAN.format(sha256=start["sha256"], tokens=start["corpus"]["tokens"])
+    passes = run["tokens"] / max(1, corpus["learned"]) if "learned" in corpus else facts["recipe"]["epochs"]
+    return TRAINING.format(
+        source=source, began=began, command=kind, recipe=facts["recipe"], run=run, passes=passes,
+        warmup=facts["recipe"]["warmup"], minutes=run["seconds"] / 60, threads=facts["threads"], torch=facts["torch"], curves=curves,
+    )  # fmt: skip
+
+
+def _calibration(facts: dict[str, Any], method: str) -> str:
+    found = []
+    if "calibration" in facts:
+        given = GIVEN if method == "draft" else ""
+        found += [CALIBRATION.format(**facts["calibration"], method=method, given=given), _ranks(facts["accuracies"])]
+    if "text_accuracies" in facts["held_out"]:
+        found += [ON_TEXT, _ranks(facts["held_out"]["text_accuracies"])]
+    return "\n\n".join(found)
 
 
 def _ranks(accuracies: list[list[float]]) -> str:
-    head = "| head | " + " | ".join(f"rank {rank + 1}" for rank in range(SHOWN_RANKS)) + " |"
+    head = "| depth | " + " | ".join(f"rank {rank + 1}" for rank in range(SHOWN_RANKS)) + " |"
     rows = [f"| {i} | " + " | ".join(f"{value:.3f}" for value in row[:SHOWN_RANKS]) + " |" for i, row in enumerate(accuracies, start=1)]
     return "\n".join([head, "|---" * (SHOWN_RANKS + 1) + "|", *rows])
 
 
-def _acceptance(facts: dict, method: str) -> list[str]:
+def _acceptance(facts: dict[str, Any], method: str) -> str:
     if "acceptance" not in facts:
-        return []
+        return ""
     found = facts["acceptance"]
-    shape, remark = (f"chains of {found['k']}", "") if method == "draft" else ("the default calibrated tree", OF_A_TREE)
-    rows = [RUN.format(**run, per_step=run["tokens"] / run["steps"], rate=run["accepted"] / run["tested"]) for run in found["runs"]]
-    return ["\n".join([ACCEPTANCE.format(**found, shape=shape, remark=remark), *rows])]
+    rows = [_run(run, found["k"]) for run in found["runs"]]
+    return "\n".join([ACCEPTANCE.format(**found, remark="" if method == "draft" else OF_A_TREE), *rows])
+
+
+def _run(run: dict[str, Any], k: int) -> str:
+    tree = run["tree"]
+    shape = f"calibrated tree of {tree.removeprefix('sparse:')}" if tree else f"chain of {k}"
+    by_depth = " ".join(f"{accepted / reached:.2f}" for accepted, reached in run["depths"] if reached)
+    return RUN.format(**run, shape=shape, by_depth=by_depth, per_step=run["tokens"] / run["steps"], rate=run["accepted"] / run["tested"])

@@ -1,44 +1,88 @@
-"""What both trainings share: the split of a corpus, its vocabulary, its batches, and the schedule of a run."""
+"""What all trainings share: the split of a corpus, its vocabulary, its batches, and the learning rate."""
 
 import ctypes
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from specviz.i18n import Fault
 from specviz.training.corpus import Corpus
 
-HELD_OUT = 0.02  # of the conversations, the last ones: never trained on
+HELD_EVERY = 32  # of the conversations' numbers, every 32nd is held out: never trained on, whatever the size of the corpus
 Report = Callable[[str], None]
 
 
 def split(corpus: Corpus) -> tuple[list[int], list[int]]:
-    """Conversations to train on, and the held-out ones (the last 2 %, at least one)."""
-    held = max(1, round(len(corpus) * HELD_OUT))
-    everything = list(range(len(corpus)))
-    return everything[:-held], everything[-held:]
+    """Conversations to train on, and the held-out ones. What begins as a held-out conversation, word for word, is not trained on either."""
+    held = [i for i, number in enumerate(corpus.numbers.tolist()) if number % HELD_EVERY == 0]
+    asked = {_asked(corpus, i) for i in held}
+    chosen = set(held)
+    return [i for i in range(len(corpus)) if i not in chosen and _asked(corpus, i) not in asked], held
 
 
-def first_learned(corpus: Corpus) -> int:
-    """Offset in each conversation of the first token whose prediction is learned: the last one of the prefix that all begin with.
-
-    That prefix is the chat template up to the user's first word, from which nothing else is to be learned.
-    """
-    sizes = torch.diff(corpus.starts, append=torch.tensor([len(corpus.tokens)]))
-    heads = corpus.tokens[corpus.starts[:, None] + torch.arange(int(sizes.min()))]
-    prefix = int((heads == heads[0]).all(dim=0).long().cumprod(0).sum())
-    return max(0, prefix - 1)
+def _asked(corpus: Corpus, i: int) -> bytes:
+    span = corpus.conversation(i)
+    return corpus.tokens[span.start : span.start + corpus.answer(i)].numpy().tobytes()
 
 
 def frequent_tokens(corpus: Corpus, conversations: list[int], size: int) -> Int[Tensor, "v"]:
-    """The `size` most frequent token ids of these conversations, sorted by id: the vocabulary that a proposer scores."""
-    tokens = torch.cat([corpus.tokens[corpus.conversation(i)] for i in conversations])
+    """The `size` most frequent ids among the learned tokens of these conversations, sorted by id: what a proposer scores.
+
+    Raises Fault where there are none.
+    """
+    spans = [corpus.conversation(i) for i in conversations]
+    tokens = torch.cat([corpus.tokens[:0], *(corpus.tokens[span][1:][corpus.learned[span][:-1]] for span in spans)])
+    if not len(tokens):
+        raise Fault("training.nothing_to_learn")
     ids, counts = tokens.unique(return_counts=True)
     return ids[counts.argsort(descending=True, stable=True)[:size]].sort().values.to(torch.int32)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Conversations padded behind: their `ids`; the flat `places` in them whose prediction is learned, the corpus `rows` of those places,
+    and the stretch of text (`owner`) that each belongs to: two places of one owner are as far apart in the text as in the list.
+
+    `number` is that of the step in its run: what is drawn at random in a loss is drawn from it, so that a resumed run draws the same.
+    """
+
+    ids: Int[Tensor, "b l"]
+    places: Int[Tensor, "n"]
+    rows: Int[Tensor, "n"]
+    owner: Int[Tensor, "n"]
+    number: int = 0
+
+
+def batch_of(corpus: Corpus, conversations: Sequence[int]) -> Batch:
+    """The batch of these conversations; `places` is empty where nothing in them is learned."""
+    spans = [corpus.conversation(i) for i in conversations]
+    width = max(span.stop - span.start for span in spans)
+    ids = torch.zeros(len(spans), width, dtype=torch.long)
+    rows, places = [], []
+    for b, span in enumerate(spans):
+        ids[b, : span.stop - span.start] = corpus.tokens[span]
+        learned = corpus.learned[span].nonzero()[:, 0]
+        rows.append(span.start + learned)
+        places.append(b * width + learned)
+    flat = torch.cat(rows)
+    text = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor([len(part) for part in rows]))
+    goes_on = (torch.diff(flat) == 1) & (torch.diff(text) == 0)
+    return Batch(ids, torch.cat(places), flat, torch.cat([flat[:1] * 0, (~goes_on).long().cumsum(0)]))
+
+
+def refuse_unjudgeable(corpus: Corpus, held: Sequence[int], ahead: int = 0) -> None:
+    """Raise Fault where no held-out answer has a learned place and another one `ahead` behind it: there would be nothing to judge by."""
+    owner = batch_of(corpus, held).owner if held else torch.empty(0)
+    if len(owner) <= ahead or not (owner[ahead:] == owner[: len(owner) - ahead]).any():
+        raise Fault("training.nothing_held_out")
 
 
 def batches(corpus: Corpus, conversations: list[int], tokens: int, generator: torch.Generator) -> Iterator[list[int]]:
@@ -58,11 +102,11 @@ def batches(corpus: Corpus, conversations: list[int], tokens: int, generator: to
     yield from (found[i] for i in torch.randperm(len(found), generator=generator).tolist())
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
-    """Linear warm-up over `warmup` steps, then half a cosine down to 0 (Loshchilov & Hutter 2017)."""
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, steps - warmup))))
+def learning_rate(done: float, warmup: float) -> float:
+    """Share of the peak after the share `done` of a run: up in a line over `warmup`, then down half a cosine (Loshchilov, Hutter 2017)."""
+    if done < warmup:
+        return done / warmup
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (done - warmup) / (1 - warmup))))
 
 
 def target_entries(hidden: Float[Tensor, "n d"], head: Float[Tensor, "V d"], token_map: Int[Tensor, "v"]) -> tuple[Tensor, Tensor]:
@@ -75,26 +119,15 @@ def target_entries(hidden: Float[Tensor, "n d"], head: Float[Tensor, "V d"], tok
     return torch.cat(rows), torch.cat(best)
 
 
-def prepare(compiled: bool) -> None:
-    """Make training fast on a CPU: freed memory is kept, and where code cannot be compiled (no C++ compiler) it runs as it is."""
-    if compiled:
-        torch._dynamo.config.suppress_errors = True
-    _keep_freed_memory()
+def fitting(tensor: Tensor, like: Tensor, name: str, path: Path) -> Tensor:
+    """`tensor`, read from `path`, which must have the shape of `like`; raises Fault otherwise."""
+    if tensor.shape != like.shape:
+        shape, wanted = ("×".join(map(str, t.shape)) for t in (tensor, like))
+        raise Fault("error.checkpoint_shape", path=path.name, key=name, shape=shape, wanted=wanted)
+    return tensor
 
 
-def facts_of(corpus: Corpus, recipe: Mapping[str, object], held_out: Mapping[str, object]) -> dict[str, object]:
-    """What a card says of a training run."""
-    data = {"tokens": len(corpus.tokens), "conversations": len(corpus), "held_out": len(split(corpus)[1])}
-    return {
-        "recipe": dict(recipe),
-        "corpus": data,
-        "held_out": dict(held_out),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
-
-
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Ask glibc to keep the memory of freed tensors: handing it back and faulting it in again is a good part of a step's time."""
     if sys.platform == "linux":
         try:
@@ -103,6 +136,13 @@ def _keep_freed_memory() -> None:
             libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
         except (OSError, AttributeError):
             return  # another libc: only slower
+
+
+def facts_of(corpus: Corpus) -> dict[str, Any]:
+    """What a card says of the data and the machine."""
+    texts = {"tokens": len(corpus.tokens), "conversations": len(corpus), "held_out": len(split(corpus)[1])}
+    texts["learned"] = int(corpus.learned.sum())
+    return {"corpus": texts, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
 
 class Clock:

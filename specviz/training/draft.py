@@ -10,43 +10,51 @@ exactly. Over such a q, KL(p‖q) is smallest where q is p renormalised to those
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from specviz.i18n import Fault
 from specviz.training import data
 from specviz.training.corpus import Corpus
+from specviz.training.files import write_tensors, write_text
+from specviz.training.loop import Schedule
 
 WEIGHTS = (
     "input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
     "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
 )  # fmt: skip
+FILE = "draft.safetensors"
+WRITERS = ("self_attn.o_proj", "mlp.down_proj")  # what a layer adds to the stream goes through these
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a draft is trained. `batch` counts tokens after padding; `vocabulary` is the number of tokens it scores."""
+class Recipe(Schedule):
+    """How a draft is trained: which of the target's `layers` it keeps, how many tokens (`vocabulary`) it scores."""
 
     layers: tuple[int, ...] = (0, 1, 2, 29)
     vocabulary: int = 8192
-    epochs: int = 4
-    batch: int = 2048
     peak: float = 1e-3
-    warmup: int = 100
-    seed: int = 0
+    decay: float = 0.01
 
 
 class Student:
-    """The pruned Llama in the plainest form that trains: fp32 weights, a bf16 pass over a batch of conversations."""
+    """The pruned Llama in the plainest form that trains: fp32 weights, a pass in the target's dtype over a batch of conversations.
 
-    def __init__(self, target: torch.nn.Module, layers: tuple[int, ...], compiled: bool = False):
-        config, core = target.config, target.model
+    Raises Fault where the layers of `target` have other weights than a Llama's: it would be another model without them.
+    """
+
+    def __init__(self, target: torch.nn.Module, layers: tuple[int, ...]):
+        config, core = target.config, target.base_model
+        found = {name for name, _ in core.layers[0].named_parameters()} if hasattr(core, "layers") else set()
+        if odd := found ^ {f"{name}.weight" for name in WEIGHTS}:
+            raise Fault("training.not_a_llama", name=min(odd), kind=config.model_type)
         self.source = layers
         self.heads, self.kv_heads, self.head_dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
         self.eps = config.rms_norm_eps
@@ -54,27 +62,44 @@ class Student:
         weights = [[core.layers[i].get_parameter(f"{name}.weight") for name in WEIGHTS] for i in layers]
         self.layers = [[w.detach().float().clone().requires_grad_() for w in layer] for layer in weights]
         self.norm = core.norm.weight.detach().float().clone().requires_grad_()
-        cos, sin = core.rotary_emb(self.embedding[:1, None], torch.arange(min(2048, config.max_position_embeddings))[None])
-        self.cos, self.sin = cos[0], sin[0]
-        self.run_layer = torch.compile(self._layer, dynamic=True) if compiled else self._layer
+        self.rotary = core.rotary_emb
 
-    def parameters(self) -> list[Tensor]:
-        """All trained weights, fp32."""
-        return [w for layer in self.layers for w in layer] + [self.norm]
-
-    def state(self, dtype: torch.dtype) -> dict[str, Tensor]:
-        """The weights as a transformers Llama of this depth names them."""
+    def parameters(self) -> dict[str, Tensor]:
+        """All trained weights, fp32, as a transformers Llama of this depth names them."""
         named = {"model.norm.weight": self.norm}
         for i, layer in enumerate(self.layers):
             named |= {f"model.layers.{i}.{name}.weight": weight for name, weight in zip(WEIGHTS, layer, strict=True)}
-        return {name: weight.detach().to(dtype) for name, weight in named.items()}
+        return named
+
+    def state(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """The same, detached, in `dtype`."""
+        return {name: weight.detach().to(dtype) for name, weight in self.parameters().items()}
+
+    @torch.no_grad()
+    def start_from(self, folder: Path) -> None:
+        """Begin with a trained draft of the same target: its layers, and between them the target's own, which at first add nothing.
+
+        Raises Fault where `folder` holds no draft, or one of another width.
+        """
+        path, card = folder / FILE, folder / "draft.json"
+        if missing := [file.name for file in (path, card) if not file.is_file()]:
+            raise Fault("error.checkpoint_missing", path=folder, wanted=missing[0])
+        tensors, trained = load_file(path), json.loads(card.read_text(encoding="utf-8"))["layers"]
+        for i, source in enumerate(self.source):
+            for name, weight in zip(WEIGHTS, self.layers[i], strict=True):
+                if source in trained:
+                    key = f"model.layers.{trained.index(source)}.{name}.weight"
+                    weight.copy_(data.fitting(tensors[key], weight, key, path))
+                elif name in WRITERS:
+                    weight.zero_()
+        self.norm.copy_(data.fitting(tensors["model.norm.weight"], self.norm, "model.norm.weight", path))
 
     def hidden(self, ids: Int[Tensor, "b l"]) -> Float[Tensor, "b l d"]:
         """The last hidden state after the final norm. Padding belongs behind a conversation: there causality hides it."""
         x = F.embedding(ids, self.embedding)
-        cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
+        cos, sin = self.rotary(x, torch.arange(ids.shape[1], device=x.device)[None])
         for layer in self.layers:
-            x = self.run_layer(x, cos, sin, *(w.to(x.dtype) for w in layer))
+            x = self._layer(x, cos, sin, *(w.to(x.dtype) for w in layer))
         return self._rms(x, self.norm.to(x.dtype))
 
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -109,84 +134,50 @@ def kl_loss(student: Float[Tensor, "n d"], target: Float[Tensor, "n d"], head: F
     return (log_p.exp() * (log_p - log_q)).sum(-1).mean()
 
 
-def padded(corpus: Corpus, conversations: list[int], first: int) -> tuple[Int[Tensor, "b l"], Tensor, Tensor]:
-    """A batch: token ids padded behind; the flat positions that are learned; and the corpus rows with their teachers.
+class Draft:
+    """The task (see `loop.Task`): a student of `target` on the corpus; `start` is the folder of a draft to begin with."""
 
-    The last token of the fixed prefix is learned too, since it predicts the user's first word.
-    """
-    spans = [corpus.conversation(i) for i in conversations]
-    width = max(span.stop - span.start for span in spans)
-    ids = torch.zeros(len(spans), width, dtype=torch.long)
-    for b, span in enumerate(spans):
-        ids[b, : span.stop - span.start] = corpus.tokens[span]
-    rows = [torch.arange(span.start + first, span.stop) for span in spans]
-    places = [row - span.start + b * width for b, (row, span) in enumerate(zip(rows, spans, strict=True))]
-    return ids, torch.cat(places), torch.cat(rows)
+    def __init__(self, target: torch.nn.Module, corpus: Corpus, recipe: Recipe, start: Path | None = None):
+        learned, self.held = data.split(corpus)
+        data.refuse_unjudgeable(corpus, self.held)
+        self.corpus, self.recipe = corpus, recipe
+        self.full = target.get_output_embeddings().weight.detach()
+        self.token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
+        self.head = self.full[self.token_map.long().to(self.full.device)].contiguous()
+        self.student = Student(target, recipe.layers)
+        if start is not None:
+            self.student.start_from(start)
 
+    def parameters(self) -> dict[str, Tensor]:
+        """See `Task`."""
+        return self.student.parameters()
 
-@torch.inference_mode()
-def overlap(student: Student, corpus: Corpus, conversations: list[int], head: Tensor, token_map: Tensor) -> dict[str, float]:
-    """Held-out Σ min(p, q) at temperature 1, the share of positions where both argmaxes agree, and p's mass on the scored tokens."""
-    first, small, found = data.first_learned(corpus), head[token_map.long()], []
-    for i in conversations:
-        ids, places, rows = padded(corpus, [i], first)
-        q = F.linear(student.hidden(ids).flatten(0, 1)[places], small).float().softmax(-1)
-        p, best = data.target_entries(corpus.hidden[rows], head, token_map)
-        agree = token_map[q.argmax(-1)] == best
-        found.append(torch.stack([torch.minimum(p, q).sum(-1), agree.float(), p.sum(-1)], dim=1))
-    mean = torch.cat(found).mean(0).tolist()
-    return dict(zip(("overlap", "agreement", "covered"), mean, strict=True))
+    def groups(self) -> list[tuple[list[Tensor], float]]:
+        """See `Task`."""
+        return [(list(self.parameters().values()), 1.0)]
 
+    def losses(self, batch: data.Batch) -> dict[str, tuple[float, Tensor]]:
+        """KL(p‖q)."""
+        return {"KL": (1.0, kl_loss(self._states(batch), self.corpus.hidden[batch.rows].to(self.head), self.head))}
 
-def train(
-    target: torch.nn.Module, corpus: Corpus, recipe: Recipe, report: data.Report = print, compiled: bool = False, every: int = 100
-) -> Iterator[tuple[Student, Tensor, dict[str, float]]]:
-    """Train a draft; every `every` steps and at the end yields the student, its token map and its held-out figures."""
-    generator = torch.Generator().manual_seed(recipe.seed)
-    learned, held = data.split(corpus)
-    first, head = data.first_learned(corpus), target.get_output_embeddings().weight.detach()
-    token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
-    small, student, clock = head[token_map.long()].contiguous(), Student(target, recipe.layers, compiled), data.Clock()
-    loss_of = torch.compile(kl_loss, dynamic=True) if compiled else kl_loss
-    weights = student.parameters()
-    optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
-    plan = [batch for _ in range(recipe.epochs) for batch in data.batches(corpus, learned, recipe.batch, generator)]
-    losses: list[float] = []
-    seen = 0
-    for step, batch in enumerate(plan):
-        ids, places, rows = padded(corpus, batch, first)
-        loss = loss_of(student.hidden(ids).flatten(0, 1)[places], corpus.hidden[rows], small)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = data.learning_rate(step, len(plan), recipe.peak, recipe.warmup)
-        optimizer.step()
-        optimizer.zero_grad()
-        seen, losses = seen + len(rows), [*losses[-49:], float(loss.detach())]
-        last = step + 1 == len(plan)
-        if (step + 1) % 20 == 0 or last:
-            report(f"{clock}  step {step + 1}/{len(plan)}  KL {sum(losses) / len(losses):.3f}  {seen / clock.seconds:.0f} tokens/s")
-        if (step + 1) % every == 0 or last:
-            figures = {"step": step + 1, "seconds": round(clock.seconds), **overlap(student, corpus, held, head, token_map)}
-            report("held out: " + "  ".join(f"{key} {value:.4g}" for key, value in figures.items()))
-            yield student, token_map, figures
+    def _states(self, batch: data.Batch) -> Float[Tensor, "n d"]:
+        return self.student.hidden(batch.ids.to(self.full.device)).flatten(0, 1)[batch.places]
 
+    @torch.inference_mode()
+    def held_out(self) -> dict[str, Any]:
+        """Over the learned places of the held-out conversations: Σ min(p, q), argmax q = argmax p, Σ p over the scored tokens."""
+        found = []
+        for i in self.held:
+            batch = data.batch_of(self.corpus, [i])
+            q = F.linear(self._states(batch), self.head).float().softmax(-1)
+            p, best = data.target_entries(self.corpus.hidden[batch.rows].to(self.head), self.full, self.token_map)
+            agree = self.token_map[q.argmax(-1).cpu()] == best.cpu()
+            found.append(torch.stack([torch.minimum(p, q).sum(-1).cpu(), agree.float(), p.sum(-1).cpu()], dim=1))
+        mean = torch.cat(found).mean(0).tolist()
+        return dict(zip(("overlap", "agreement", "covered"), mean, strict=True))
 
-def save(student: Student, token_map: Int[Tensor, "v"], out: Path, facts: dict[str, object], dtype: torch.dtype = torch.bfloat16) -> None:
-    """Write draft.safetensors (weights in `dtype`) and draft.json (layers and `facts`) into the folder `out`."""
-    out.mkdir(parents=True, exist_ok=True)
-    part = out / "draft.safetensors.part"
-    save_file({**student.state(dtype), "token_map": token_map}, part)
-    part.replace(out / "draft.safetensors")
-    text = json.dumps({"format": 1, "layers": list(student.source), "vocabulary": len(token_map), **facts}, indent=1)
-    (out / "draft.json").write_text(text + "\n", encoding="utf-8")
-
-
-def make(
-    corpus: Path, out: Path, target: torch.nn.Module, recipe: Recipe = Recipe(), report: data.Report = print, compiled: bool = True
-) -> None:
-    """Train a draft of `target` on the corpus file and write it to the folder `out`, after every hundredth step and at the end."""
-    data.prepare(compiled)
-    texts = Corpus.load(corpus)
-    for student, token_map, figures in train(target, texts, recipe, report, compiled):
-        save(student, token_map, out, data.facts_of(texts, asdict(recipe), figures))
+    def save(self, folder: Path, facts: dict[str, Any], dtype: torch.dtype = torch.bfloat16) -> None:
+        """draft.safetensors (weights in `dtype`) and draft.json (layers and `facts`)."""
+        write_tensors({**self.student.state(dtype), "token_map": self.token_map}, folder / FILE)
+        known = {"format": 1, "layers": list(self.recipe.layers), "vocabulary": len(self.token_map), "recipe": vars(self.recipe)}
+        write_text(json.dumps({**known, **facts}, indent=1) + "\n", folder / "draft.json")

@@ -1,7 +1,7 @@
 """Acceptance of the trained parts on prompts that they never saw, measured with the engine itself, and the cards that say so.
 
 tokens per step = committed tokens ÷ target passes          (the recovered or bonus token included)
-acceptance      = accepted candidates ÷ tested candidates
+acceptance      = accepted candidates ÷ tested candidates   (by depth: accepted ÷ steps that got that far)
 """
 
 import json
@@ -29,29 +29,44 @@ PROMPTS = (
     "What is the difference between a list and a tuple in Python?",
 )
 LENGTH, SEED, K = 128, 0, 5
+RUNS: dict[Method, tuple[tuple[float, str | None], ...]] = {  # temperature and tree
+    "draft": ((0.0, None), (1.0, None)),
+    "medusa": ((0.0, "sparse:16"), (0.0, "sparse:63"), (1.0, "sparse:16")),
+}
 
 
 def measure(
-    pair: Pair, method: Method, temperature: float, prompts: Sequence[str] = PROMPTS, length: int = LENGTH, seed: int = SEED
+    pair: Pair,
+    method: Method,
+    temperature: float,
+    tree: str | None = None,
+    prompts: Sequence[str] = PROMPTS,
+    length: int = LENGTH,
+    seed: int = SEED,
 ) -> Acceptance:
-    """Counts over all prompts under the rejection rule; a draft proposes chains of K, Medusa its default tree."""
+    """Counts over all prompts under the rejection rule; a draft proposes chains of K where no tree is named."""
     chat = bool(pair.tokenizer.chat_template)
-    config = DecodeConfig(method=method, rule="rejection", k=K, temperature=temperature, max_new_tokens=length, seed=seed, chat=chat)
+    config = DecodeConfig(
+        method=method, rule="rejection", k=K, tree=tree, temperature=temperature, max_new_tokens=length, seed=seed, chat=chat
+    )  # fmt: skip
     total = Acceptance()
     for prompt in prompts:
         total += acceptance(specviz.decode(pair, prompt, **vars(config)), config)
     return total
 
 
-def make(pair: Pair, folder: Path, report: Report = print, methods: Sequence[Method] = ("draft", "medusa")) -> None:
-    """Measure the draft and the heads of `pair` at temperature 0 and 1, write the counts into their JSON files, and their cards anew."""
-    for method in methods:
+def make(pair: Pair, folder: Path, report: Report = print) -> None:
+    """Measure what `folder` holds of `pair`'s parts (draft.json, medusa.json), write the counts there, and the cards anew."""
+    for method, runs in RUNS.items():
         path, found = folder / f"{method}.json", []
-        for temperature in (0.0, 1.0):
-            clock, counts = Clock(), measure(pair, method, temperature)
+        if not path.is_file():
+            continue
+        for temperature, tree in runs:
+            clock, counts = Clock(), measure(pair, method, temperature, tree)
             row = {name: getattr(counts, name) for name in ("steps", "tokens", "drafted", "tested", "accepted")}
-            found.append({"temperature": temperature, **row})
-            report(f"{method} T={temperature:g}: {row} in {clock}")
+            depths = [[depth.accepted, depth.reached] for depth in counts.depths]
+            found.append({"temperature": temperature, "tree": tree, **row, "depths": depths})
+            report(f"{method} T={temperature:g} {tree or ''}: {row} {depths} in {clock}")
         facts = json.loads(path.read_text(encoding="utf-8"))
         dtype = str(pair.target.dtype).removeprefix("torch.")
         facts["acceptance"] = {"prompts": len(PROMPTS), "longest": LENGTH, "seed": SEED, "k": K, "dtype": dtype, "runs": found}

@@ -7,7 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from specviz.training.corpus import Corpus, write_corpus
+from specviz.engine.lm import Pair
+from specviz.models.load import load_local
+from specviz.training.corpus import Corpus, Settings, write
 from tests.models.tiny import write_llama, write_tokenizer
 
 
@@ -39,5 +41,17 @@ def tokenizer(tiny_folder: Path) -> object:
 
 
 @pytest.fixture(scope="session")
-def corpus(target: PreTrainedModel, tokenizer: object) -> Corpus:
-    return write_corpus(target, tokenizer, tokens=6000, rows=16, seed=1)
+def pair(tiny_folder: Path) -> Pair:
+    return load_local(tiny_folder, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write(pair, Settings(tokens=6000, rows=16, seed=1), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus(corpus_folder: Path) -> Corpus:
+    return Corpus.load(corpus_folder)

@@ -1,0 +1,45 @@
+"""What the commands share: how an option is declared, the options that several have, and the pair that they name."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from specviz.i18n import t
+from specviz.terminal import LANG, progress_bar
+
+if TYPE_CHECKING:
+    from specviz.engine.lm import Pair
+
+
+def option(key: str, *names: str, **more: Any) -> Any:
+    """An option whose help is the text `key`."""
+    return typer.Option(*names, help=t(LANG, key), **more)
+
+
+def argument(key: str) -> Any:
+    """An argument whose help is the text `key`."""
+    return typer.Argument(help=t(LANG, key))
+
+
+def application(key: str) -> typer.Typer:
+    """A program, or a group of its commands, whose help is the text `key`."""
+    return typer.Typer(help=t(LANG, key), no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
+
+
+PairName = Annotated[str | None, option("cli.pair", "--pair")]
+Device = Annotated[str | None, option("cli.device", "--device")]
+Dtype = Annotated[str | None, option("cli.dtype", "--dtype")]
+
+
+def load_pair(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None) -> "Pair":
+    """The pair of that name, the model in that folder, or this machine's default, with a progress bar."""
+    from specviz.models import load
+    from specviz.models.catalog import NAMES
+    from specviz.models.hub import default_name
+
+    with progress_bar() as show:
+        if pair and pair not in NAMES and Path(pair).is_dir():
+            show("models.loading", 0.0)
+            return load.load_local(pair, device=device, dtype=dtype, name=Path(pair).name, engine=engine)
+        return load.load(pair or default_name(), device, dtype, show, engine)

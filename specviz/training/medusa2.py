@@ -1,0 +1,144 @@
+"""Medusa-2 (Cai et al. 2024, section 2.2.2): heads and backbone are trained together, the backbone through LoRA (Hu et al. 2021).
+
+The heads are warmed up first, with the backbone frozen (that is Medusa-1). Then the loss is
+
+    L = L_LM + λ₀ · Σ_k λ_k · CE_k        λ₀ = 0.2, λ_k = 0.8^k, the heads' learning rate 4 times the backbone's
+
+and L_LM keeps the backbone what it is. On a self-distilled corpus it is KL(teacher‖student), the teacher being the same model with the
+adapter switched off, whose states the corpus holds; on a corpus of other people's text it is the cross-entropy of that text. The text of a
+self-distilled corpus would be the wrong label: it is one draw of the teacher's distribution, and some of it is drawn at other
+temperatures, so the student would drift from the teacher.
+
+KL runs over the whole vocabulary, which is most of a step's cost, so it is taken at a random share of the places.
+"""
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from torch import Tensor
+
+from specviz.training import data, medusa
+from specviz.training.corpus import Corpus
+from specviz.training.files import write_tensors, write_text
+
+LMS = ("kl", "ce")
+LAMBDA = 0.2  # λ₀
+HEADS_FASTER = 4.0  # the heads' learning rate against the backbone's
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Recipe(medusa.Recipe):
+    """As Medusa-1, and the adapter: its rank, its scale, how many of the last layers have one; `lm` (of LMS) is the form of L_LM.
+
+    `share` of the places enter L_LM. `peak` is the backbone's learning rate.
+    """
+
+    rank: int = 16
+    alpha: int = 16
+    depth: int = 12
+    lm: str | None = None  # None: by the kind of corpus
+    share: float = 0.25
+    peak: float = 3e-4
+
+
+def kl(teacher: Float[Tensor, "n V"], student: Float[Tensor, "n V"]) -> Float[Tensor, "n"]:
+    """KL(teacher‖student) = Σ_x p(x)·(log p(x) − log s(x)) of each row, from logits, in nats."""
+    log_p, log_s = teacher.float().log_softmax(-1), student.float().log_softmax(-1)
+    return (log_p.exp() * (log_p - log_s)).sum(-1)
+
+
+class Medusa2:
+    """The task (see `loop.Task`): an adapter on `target` and heads that read its states. `target` is wrapped, its weights are frozen."""
+
+    def __init__(self, target: torch.nn.Module, corpus: Corpus, recipe: Recipe):
+        learned, self.held = data.split(corpus)
+        data.refuse_unjudgeable(corpus, self.held, recipe.heads + 1)
+        self.corpus, self.recipe, self.target = corpus, recipe, target
+        self.full = target.get_output_embeddings().weight.detach()
+        self.token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
+        self.head = self.full[self.token_map.long().to(self.full.device)].contiguous()
+        own = self.head if recipe.untied else None
+        self.blocks = medusa.Blocks(recipe.heads, self.full.shape[1], recipe.layers, own, self.full.device)
+        depth = target.config.num_hidden_layers
+        chosen = list(range(max(0, depth - recipe.depth), depth))
+        config = LoraConfig(
+            r=recipe.rank, lora_alpha=recipe.alpha, target_modules=list(PROJECTIONS), layers_to_transform=chosen, lora_dropout=0.0,
+            task_type="CAUSAL_LM",
+        )  # fmt: skip
+        with torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft still calls a property of transformers by its former name
+            torch.manual_seed(recipe.seed)  # peft draws A; B is zero, so that the student starts as the teacher
+            self.model = get_peft_model(target, config)
+
+    def release(self) -> None:
+        """Take the adapter out of `target` again, which is then what it was."""
+        self.model.unload()
+
+    def adapter(self) -> dict[str, Tensor]:
+        """The trained tensors of the adapter."""
+        return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
+
+    def parameters(self) -> dict[str, Tensor]:
+        """See `Task`."""
+        return self.adapter() | self.blocks.parameters()
+
+    def groups(self) -> list[tuple[list[Tensor], float]]:
+        """See `Task`."""
+        return [(list(self.adapter().values()), 1.0), (list(self.blocks.parameters().values()), HEADS_FASTER)]
+
+    def states(self, batch: data.Batch) -> Float[Tensor, "n d"]:
+        """The student's last hidden states at the learned places. Padding stands behind a conversation: there causality hides it."""
+        core = self.model.get_base_model().model
+        return core(input_ids=batch.ids.to(self.full.device), use_cache=False).last_hidden_state.flatten(0, 1)[batch.places]
+
+    def losses(self, batch: data.Batch) -> dict[str, tuple[float, Tensor]]:
+        """L_LM and λ₀·λ_k·CE_k."""
+        student, teacher = self.states(batch), self.corpus.hidden[batch.rows].to(self.head)
+        text = None
+        if self.recipe.labels == "text":
+            text = medusa.text_labels(self.corpus, batch.rows, self.token_map, len(self.full)).to(self.head.device)
+        parts = medusa.losses(self.blocks, student, batch.owner.to(self.head.device), self.head, teacher, text)
+        terms = {f"head {k}": (LAMBDA * medusa.DECAY**k, part) for k, part in enumerate(parts, start=1)}
+        return {"LM": (1.0, self._lm(batch, student, teacher)), **terms}
+
+    def _lm(self, batch: data.Batch, student: Float[Tensor, "n d"], teacher: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        generator = torch.Generator().manual_seed(self.recipe.seed + 1_000_003 * batch.number)
+        chosen = torch.rand(len(student), generator=generator) < self.recipe.share
+        chosen[0] = True  # never an empty mean
+        if self.recipe.lm == "kl":
+            with torch.no_grad():
+                wanted = F.linear(teacher[chosen], self.full)
+            return kl(wanted, F.linear(student[chosen], self.full)).mean()
+        everything = torch.arange(len(self.full))
+        labels = medusa.text_labels(self.corpus, batch.rows[chosen], everything, len(self.full)).to(self.full.device)
+        return medusa.text_cross_entropy(F.linear(student[chosen], self.full), labels, labels >= 0)
+
+    @torch.inference_mode()
+    def held_out(self) -> dict[str, Any]:
+        """Rank accuracies on the held-out texts, read from the student, and the student's mean KL from the teacher there."""
+        found, states = [], []
+        for i in self.held:
+            batch = data.batch_of(self.corpus, [i])
+            student, teacher = self.states(batch), self.corpus.hidden[batch.rows].to(self.head)
+            states.append(student)
+            for a, b in zip(teacher.split(256), student.split(256), strict=True):  # 256 rows of 49,152 logits are 50 MB
+                found.append(kl(F.linear(a, self.full), F.linear(b, self.full)))
+        top = medusa.accuracies(self.corpus, self.held, self.blocks, self.head, self.token_map, torch.cat(states))
+        return {"text_accuracies": top, "kl": float(torch.cat(found).mean())}
+
+    def save(self, folder: Path, facts: dict[str, Any]) -> None:
+        """adapter_model.safetensors and adapter_config.json (peft's format), medusa.safetensors and medusa.json."""
+        config = {**self.model.peft_config["default"].to_dict(), "base_model_name_or_path": None, "inference_mode": True}
+        weights = get_peft_model_state_dict(self.model, save_embedding_layers=False)
+        write_tensors({name: weight.detach() for name, weight in weights.items()}, folder / "adapter_model.safetensors")
+        plain = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
+        write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", folder / "adapter_config.json")
+        medusa.save(self.blocks, self.token_map, folder, {"recipe": vars(self.recipe), **facts})
