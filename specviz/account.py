@@ -16,6 +16,7 @@ from specviz.analysis.quantities import Quantity, number
 from specviz.analysis.remedies import remedies
 from specviz.analysis.slow import causes, headline, ms, pace, why
 from specviz.analysis.speed import speed
+from specviz.analysis.typical import EmittedKL, emitted_kl
 from specviz.analysis.verdicts import explain, explain_extra
 from specviz.config import DecodeConfig
 from specviz.i18n import t
@@ -91,6 +92,13 @@ class Account:
         self._slow(trace)
         if not self.config.lossless:
             self.say("account.changes", STYLES["recovered"])
+            self._changed(trace)
+
+    def _changed(self, trace: Trace) -> None:
+        """How far what was emitted is from p."""
+        found = sum((emitted_kl(step, self.config) for step in trace.steps), EmittedKL())
+        if found.per_token is not None:
+            self.say("account.emitted_kl", STYLES["recovered"], value=number(found.per_token))
 
     def _slow(self, trace: Trace) -> None:
         """Why a run is slower than plain decoding: the numbers, the largest cause, and what would change it first of all."""
@@ -107,7 +115,8 @@ class Account:
     def _shape(self) -> str:
         config = self.config
         default = {"plain": "account.nobody", "medusa": "account.calibrated"}.get(config.method, "account.chain")
-        shape = t(self.lang, "account.tree" if config.tree else default, tree=config.tree, k=config.k)
+        named = "account.choices" if config.choices else "account.tree"
+        shape = t(self.lang, named if config.tree else default, tree=config.tree, k=config.k, count=len(config.choices or ()))
         if config.method != "ngram":
             return shape
         match = t(self.lang, f"account.{config.ngram_match}")

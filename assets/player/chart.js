@@ -21,9 +21,10 @@ function resolved(value, words, colours) {
   return copy;
 }
 
-/** plotly reads pseudo-HTML in every label; token texts must stay literal. */
+/** plotly reads pseudo-HTML in every label, and figures read "@key" and "var:name"; token texts must stay literal (specviz/figures/text.py). */
 function escaped(text) {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
+  const safe = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
+  return safe.replace(/^@/, "&#64;").replace(/^var:/, "var&#58;");
 }
 
 class Chart {

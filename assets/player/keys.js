@@ -21,7 +21,7 @@ function listenToKeys(player) {
   const handler = (event) => {
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (!player.root.isConnected || target.closest(TYPING) || player.help.open) return;
+    if (!player.root.getClientRects().length || target.closest(TYPING) || player.help.open) return; // no keys while another tab is shown
     if (event.key === " " && target.closest(PRESSABLE)) return; // space presses the button that has the focus
     if (scrolls(target, event.key)) return;
     const move = moves[event.key];

@@ -40,7 +40,7 @@ class SpecvizPlayer {
     this.transport = new Transport(this);
     this.banner = new Banner(this);
     this.panels = [TreePanel, MaskPanel, DistributionPanel, VerdictsPanel, DivergencePanel, RooflinePanel, TimingPanel].map((Kind) => new Kind(this));
-    this.lower = [CostPanel, WhyPanel, AcceptancePanel, RoofsPanel].map((Kind) => new Kind(this)); // the section below the first screen
+    this.lower = [CostPanel, WhyPanel, AcceptancePanel, RoofsPanel, TypicalPanel, RulesPanel].map((Kind) => new Kind(this)); // the section below the first screen
     this.help = new Help(this);
     this.live = el("div.sv-hidden", { role: "status", "aria-live": "polite" });
     this.grid = el("div.sv-grid", null, this.text.root, this.transport.root, this.panels.map((panel) => panel.root));
@@ -290,6 +290,12 @@ class Explained {
     this.title.focus({ preventScroll: true });
   }
 
+  /** Go to one of the cards. */
+  enterPanel(panel) {
+    this.scroll(panel.root);
+    panel.toggle.focus({ preventScroll: true });
+  }
+
   leave() {
     const { transport, root } = this.player;
     this.scroll(root.querySelector(".sv-page"));
@@ -299,41 +305,5 @@ class Explained {
   scroll(element) {
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     element.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
-  }
-}
-
-/** One small box for all explanations: on hover and on focus, closed with Escape. */
-class Tooltip {
-  constructor() {
-    this.root = el("div.sv-tip", { role: "tooltip", hidden: true, id: "specviz-tip" });
-    document.addEventListener("keydown", (event) => event.key === "Escape" && this.hide());
-  }
-
-  watch(element, text) {
-    const show = () => this.show(element, text());
-    element.addEventListener("mouseenter", show);
-    element.addEventListener("focus", show);
-    element.addEventListener("mouseleave", () => this.hide());
-    element.addEventListener("blur", () => this.hide());
-  }
-
-  show(element, text) {
-    if (!text) return;
-    element.setAttribute("aria-describedby", this.root.id);
-    const box = element.getBoundingClientRect();
-    this.at(box.left + box.width / 2, box.bottom - 4, text, box.top + 4);
-  }
-
-  /** Below a point of the window, or above `top` where there is no room. */
-  at(x, y, text, top = y) {
-    setText(this.root, text);
-    this.root.hidden = false;
-    const own = this.root.getBoundingClientRect();
-    this.root.style.left = `${clamp(x - own.width / 2, 8, window.innerWidth - own.width - 8)}px`;
-    this.root.style.top = `${y + own.height + 18 < window.innerHeight ? y + 12 : top - own.height - 12}px`;
-  }
-
-  hide() {
-    this.root.hidden = true;
   }
 }

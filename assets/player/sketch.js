@@ -76,3 +76,16 @@ function fitting(text, room, size) {
   }
   return kept;
 }
+
+/** A cleared canvas of w × h CSS pixels and its pen. */
+function sized(canvas, w, h) {
+  const scale = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(w * scale) || canvas.height !== Math.round(h * scale)) {
+    canvas.width = Math.round(w * scale);
+    canvas.height = Math.round(h * scale);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, w, h);
+  return pen;
+}

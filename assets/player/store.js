@@ -14,7 +14,7 @@ class Store {
   clear() {
     Object.assign(this, {
       run: null, step: -1, substep: "commit", node: 0, picked: false, hover: null, playing: false, follow: true, incoming: null,
-      whatIf: null, rejudged: null, guesses: new Map(), status: null, error: null, notice: null,
+      whatIf: null, rejudged: null, tried: null, guesses: new Map(), status: null, error: null, notice: null,
     });
   }
 
@@ -222,9 +222,23 @@ class Store {
     if (["greedy", "rejection", "match", "typical"].includes(change.rule)) next.rule = change.rule;
     for (const name of ["epsilon", "delta"]) if (Number.isFinite(change[name]) && change[name] >= 0) next[name] = change[name];
     this.whatIf = sameRule(next, recorded) ? null : next;
+    if (next.rule === "typical") this.tried = { epsilon: next.epsilon, delta: next.delta };
     this.judgeAgain();
     if (!this.picked) this.autoselect();
     this.change("rule", "step");
+  }
+
+  /** ε and δ of typical acceptance where it is looked at: the run's own, or those that are tried, whatever rule is in force. */
+  get bar() {
+    const { epsilon, delta } = this.tried || this.recordedRule;
+    return { epsilon, delta };
+  }
+
+  /** Try another ε or δ, for the rule in force too where that is the typical one. */
+  tryBar(change) {
+    this.tried = { ...this.bar, ...change };
+    if (decidingRule(this.rule) === "typical") this.rejudge(this.tried);
+    else this.change("bar");
   }
 
   judgeAgain() {

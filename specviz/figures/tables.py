@@ -26,6 +26,8 @@ FIELDS = {
     "roofs": ("kind", "tokens", "batch", "machine", "flops", "bytes", "seconds", "intensity", "achieved", "origin"),
     "roofs_machines": ("name", "flops", "bandwidth", "ridge", "stops", "origin", "source"),
     "roofs_speedups": ("machine", "batch", "cost", "speedup", "origin"),
+    "typical": ("step", "token", "entropy", "p", "threshold", "state"),
+    "rules": ("rule", "accepted", "tested", "per_step", "own_steps", "own_per_step", "parts", "emitted_kl"),
 }
 _TITLES = {"index": "node", "child": "node", "outcome": "state"}  # fields that share another's title
 # fields that mean something else in one table
@@ -100,6 +102,8 @@ def _cell(field: str, value: Any, lang: str) -> str:
         return ""
     if field in WORDS:
         return t(lang, f"{WORDS[field]}.{value}")
+    if field == "rule":
+        return t(lang, f"player.name_{value}")
     if field == "machine":
         return t(lang, value.removeprefix("@")) if value.startswith("@") else str(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -23,10 +23,14 @@ pytestmark = pytest.mark.browser
 
 CHAIN = make_trace(12, DecodeConfig(temperature=1.0, k=4))
 HEADS = make_trace(8, DecodeConfig(method="medusa"))
+WIDE = make_trace(6, DecodeConfig(temperature=1.0, tree="3x2x1"))
 RUNS = {
     "chain": CHAIN,
     "greedy chain": make_trace(6, DecodeConfig(k=20)),
     "tree of a draft": make_trace(6, DecodeConfig(temperature=1.0, tree="3x2x1")),
+    "tree with leaves at every depth": WIDE.model_copy(
+        update={"steps": tuple(step.model_copy(update={"tree": (*step.tree[:6], step.tree[10])}) for step in WIDE.steps)}
+    ),
     "heads": HEADS,
     "full tree of heads": make_trace(6, DecodeConfig(method="medusa", rule="typical", temperature=0.7, tree="4x2x1")),
     "n-gram": make_trace(6, DecodeConfig(method="ngram", k=5)),

@@ -244,9 +244,22 @@ class TextPanel {
     const place = { date: day(header.created), device: header.device.toUpperCase(), dtype: header.dtype, engine: name, engine_means: means };
     badges.push(this.badge(run.recorded ? "recorded" : run.done ? "decoded" : "live", place));
     if (rule.temperature === 0) badges.push(this.badge("temperature_zero"));
-    else if (this.store.rule.rule === "typical") badges.push(this.badge("typical"));
+    else if (this.store.rule.rule === "typical") badges.push(this.changes());
     if (run.ended) badges.push(this.badge(`ended_${run.ended}`));
     return badges;
+  }
+
+  /** That typical acceptance changes the distribution, and by how much in the steps that it decides; a button that leads to the panel. */
+  changes() {
+    const { store, player } = this;
+    const counted = store.steps.filter((_, i) => store.comparable(i)).map(({ step }, i) => emittedKl(step, store.judged(i), store.rule));
+    const kl = addKl(counted);
+    const known = klPerToken(kl) !== null;
+    const said = this.say(known ? "player.badge_typical_kl" : "player.badge_typical", klArgs(kl));
+    const panel = player.lower.find((one) => one.name === "typical");
+    const badge = el("button.sv-badge.sv-badge-typical", { type: "button", onclick: () => player.explained.enterPanel(panel) }, said);
+    this.player.tip(badge, () => this.say("player.badge_typical_tip"));
+    return badge;
   }
 
   badge(name, args) {
