@@ -1,0 +1,220 @@
+"""The Train tab: what it asks the server for, the component, and what hands trained heads to the player.
+
+Everything that comes in is from a browser and may be anything. Runs live in specviz/ui/jobs.py; all visitors see the same ones.
+assets/train holds the scripts. They share one scope with the parts of the player that they use, as in specviz/ui/player.py, and the same
+holds: the markup is constant, and every text enters the page through textContent.
+"""
+
+import tempfile
+import zipfile
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from specviz.figures import palette
+from specviz.figures.training import draw_accuracies, draw_losses, training_info, training_tables
+from specviz.i18n import ASSETS, LANGUAGES, Fault, catalogue
+from specviz.models import own
+from specviz.models.catalog import ENTRIES, SHIPPED, find
+from specviz.training.status import FILE, LOCK, SHARES, STOP
+from specviz.ui import handlers, jobs, player
+from specviz.ui.events import CHEAP
+from specviz.ui.text import pair_choices
+
+FOLDER = ASSETS / "train"
+SHARED = ("words.js", "dom.js", "chart.js", "tip.js", "gradio.js")  # of assets/player
+PARTS = ("card.js", "run.js", "runs.js", "train.js")
+MARKUP = '<div class="specviz-train-mount" style="min-height:640px"></div>'  # stays empty until the script fills it
+SECTIONS = ("train", "training", "error", "models", "embedded", "device", "export", "pair")  # of the catalogue
+BORROWED = (
+    "player.tag_measured", "player.as_table", "player.show_chart", "player.show_table", "player.charts_failed", "player.charts_loading",
+)  # fmt: skip
+WANTED = "(pair, ...chosen) => [window.specvizTrain.wanted, ...chosen]"
+SHOW = "() => { window.specvizPage.show('player'); }"
+LEFT_OUT = (FILE, LOCK, STOP, jobs.OUTPUT, "checkpoint.safetensors")  # of an exported folder; the texts, too
+Answer = dict[str, Any]
+
+
+@cache
+def packs() -> tempfile.TemporaryDirectory:
+    """What is to be downloaded; gone with the server."""
+    return tempfile.TemporaryDirectory(prefix="specviz-")
+
+
+def answered(answer: Callable[[Any], Answer]) -> Callable[[object], Answer]:
+    """What goes wrong in `answer` becomes a sentence for the page."""
+
+    @wraps(answer)
+    def safe(asked: object) -> Answer:
+        try:
+            return answer(asked if isinstance(asked, dict) else {})
+        except Fault as fault:
+            return {"error": {"key": fault.key, "args": fault.values}}
+        except Exception:
+            jobs.LOG.exception("the Train tab could not answer")
+            return {"error": {"key": "error.unexpected", "args": {}}}
+
+    return safe
+
+
+@answered
+def state(asked: Answer) -> Answer:
+    """All runs, and the curves of one: {"off": reason or null, "pairs": [[label, name]…], "runs", "current", "run": the name of the one
+    on show, "shipped", "shares", "shown"?: {"stamp", "figures", "tables"}}.
+
+    Asked: {"run": the one to show, null for the one that goes on or is the newest; "have": the stamp of the curves that are there}.
+    """
+    every, off = jobs.runs(), jobs.refusal()
+    names = [one["name"] for one in every]
+    current = next((one["name"] for one in every if one["going"]), None)
+    wanted = asked.get("run")
+    shown = wanted if wanted in names else current or next(iter(names), None)
+    answer = {
+        "off": off and {"key": off.key, "args": off.values},
+        "pairs": [[entry.label, entry.name] for entry in ENTRIES],
+        "runs": every,
+        "current": current,
+        "run": shown,
+        "shipped": jobs.measured(SHIPPED / own.HEADS),
+        "shares": SHARES,
+    }
+    facts = next((one for one in every if one["name"] == shown), None)
+    return answer if facts is None else answer | _curves(facts, asked.get("have"))
+
+
+def _curves(facts: Answer, have: object) -> Answer:
+    """The curves of a run, where they are not those that are there already."""
+    stamp = f"{facts['name']}/{jobs.log_size(facts['name'])}"
+    if stamp == have:
+        return {}
+    info = training_info(jobs.log(facts["name"]), facts["training"].get("minutes"))
+    figures = {"losses": draw_losses(info), "accuracies": draw_accuracies(info)}
+    return {"shown": {"stamp": stamp, "figures": figures, "tables": training_tables(info)}}
+
+
+@answered
+def begin(asked: Answer) -> Answer:
+    """Begin a run: {"pair", "minutes"} → {"name"}."""
+    return {"name": jobs.start(asked.get("pair"), asked.get("minutes"))}
+
+
+@answered
+def act(asked: Answer) -> Answer:
+    """Stop, resume or delete a run: {"what", "name"} → {"name"}."""
+    deeds = {"stop": jobs.stop, "resume": jobs.resume, "delete": jobs.delete}
+    what = str(asked.get("what"))
+    if what not in deeds:
+        raise Fault("error.unknown_choice", name="what", value=what[:40], choices=", ".join(deeds))
+    deeds[what](asked.get("name"))
+    return {"name": asked.get("name")}
+
+
+@answered
+def pack(asked: Answer) -> Answer:
+    """Heads as a zip file to download: {"name", "form"} → {"path", "file"}. The form "here" is the run's folder without its texts."""
+    one, form = own.find(asked.get("name")), str(asked.get("form"))
+    if one is None:
+        raise Fault("train.unknown_run", name=str(asked.get("name"))[:60])
+    with tempfile.TemporaryDirectory() as made:
+        if form != "here":
+            _convert(one, form, Path(made))
+        folder = one.folder if form == "here" else Path(made)
+        path = Path(packs().name) / f"{one.name}-{form}.zip"
+        try:
+            _zip(folder, path)
+        except OSError as error:
+            raise Fault("training.unwritable", path=path, reason=error.strerror or error) from error
+    return {"path": str(path), "file": path.name}
+
+
+def _zip(folder: Path, path: Path) -> None:
+    """The files of `folder` in one; those that were packed before are gone."""
+    for old in path.parent.glob("*.zip"):
+        old.unlink()
+    with zipfile.ZipFile(path, "w") as archive:  # not compressed: weights do not get smaller
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and file.name not in LEFT_OUT:
+                archive.write(file, file.name)
+
+
+def _convert(one: own.Own, form: str, folder: Path) -> None:
+    """Write heads in the format of another program. Those that know no token map get heads that score the whole vocabulary."""
+    from specviz.models.checkpoints import read_medusa
+    from specviz.models.export import Export
+    from specviz.models.load import load
+    from specviz.models.output import lm_head
+
+    target, entry = lm_head(load(one.pair).target), find(one.pair)
+    base = entry.target.repo if entry.adapter is None else entry.label
+    heads = read_medusa(one.folder / own.HEADS, target)
+    Export(heads, target.get_output_embeddings().weight, base, every=form != "vllm").write(form, folder)
+
+
+def use(name: object, lang: object, *choices: object) -> list[dict]:
+    """Choose trained heads in the player, and Medusa with their calibrated tree.
+
+    Inputs: pair (in its place the name of a run), language, method, rule, tree, temperature, preset. Outputs: pair, ADAPTED.
+    """
+    if own.find(name) is None:
+        return [gr.skip()] * (1 + len(handlers.ADAPTED))
+    _, rule, _, *rest = choices
+    method, *others = handlers.adapt(lang, "medusa", rule, "", *rest)
+    pairs = pair_choices(lang if lang in LANGUAGES else "en")
+    return [gr.update(choices=pairs, value=name), {**method, "value": "medusa"}, *others]
+
+
+@cache
+def style() -> str:
+    """The tab's own style sheet; it needs the player's before it."""
+    return (FOLDER / "train.css").read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """One expression: a function that returns {mountTrain, options}, everything but plotly inside."""
+    files = [*(player.FOLDER / name for name in SHARED), *(FOLDER / name for name in PARTS)]
+    parts = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    given = {"OPTIONS": options(), "STYLE": player.style(), "TRAIN_STYLE": style()}
+    constants = "\n".join(f"const {name} = {player.script_json(value)};" for name, value in given.items())
+    return f'(function () {{\n"use strict";\n{constants}\n{parts}\nreturn {{ mountTrain, options: OPTIONS }};\n}})'
+
+
+def options() -> dict[str, Any]:
+    """What the tab needs beside plotly: the texts that it says, and the palette."""
+    return {"locales": {lang: _texts(lang) for lang in LANGUAGES}, "palette": palette.table()}
+
+
+def _texts(lang: str) -> dict[str, str]:
+    return {key: text for key, text in catalogue(lang).items() if key.partition(".")[0] in SECTIONS or key in BORROWED}
+
+
+class TrainTab(gr.HTML):
+    """The tab. It has no value: its page asks the server functions above."""
+
+    def __init__(self, **settings: Any):
+        gr.set_static_paths([player.PLOTLY, packs().name])
+        mount = f"{script()}().mountTrain({{ element, server }}, {player.script_json(str(player.PLOTLY))});"
+        settings |= {"html_template": MARKUP, "js_on_load": mount, "apply_default_css": False}
+        super().__init__(None, server_functions=[state, begin, act, pack], **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        """gr.HTML takes any quoted word of its script for the name of an event; this script triggers none."""
+        raise AttributeError(f"TrainTab has no attribute {name!r}")
+
+    def preprocess(self, payload: object) -> None:
+        """Nothing is read back from the page."""
+        return None
+
+
+def build(made: dict[str, Component]) -> None:
+    """Build the tab. `made` are the player's controls by id: heads are used by choosing their pair there."""
+    TrainTab(elem_id="train")
+    button = gr.Button(elem_id="use-heads", elem_classes=["unseen"])  # pressed by the tab
+    given = [made[name] for name in ("pair", "language", *handlers.CHOICES)]
+    adapted = [made[name] for name in ("pair", *handlers.ADAPTED)]
+    chosen = button.click(use, given, adapted, js=WANTED, preprocess=False, **CHEAP)
+    chosen.then(fn=None, js=SHOW, **CHEAP)
