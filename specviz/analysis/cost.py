@@ -64,16 +64,17 @@ class CostModel:
     """The measured times, and the tree that the run proposes.
 
     `plain` is t_plain; `verify` gives the seconds of a target pass by its tokens, `draft` those of a pass of the proposer. `levels` are the
-    candidates by depth: all 1 for a chain. With `once` a single call proposes all depths (heads); otherwise each depth takes a pass;
-    without `draft` proposing takes none (n-gram lookup). `trees` gives the expected tokens of the calibrated tree by its candidates.
-    `hits` is the share of steps in which anything was proposed. Outside of its passes a step takes `per_step`, and `per_draft` for each
-    drafting pass.
+    candidates by depth: all 1 for a chain; `fed` are those among them that have children, None where only the last level has none. With
+    `once` a single call proposes all depths (heads); otherwise each depth takes a pass; without `draft` proposing takes none (n-gram
+    lookup). `trees` gives the expected tokens of the calibrated tree by its candidates. `hits` is the share of steps in which anything was
+    proposed. Outside of its passes a step takes `per_step`, and `per_draft` for each drafting pass.
     """
 
     plain: float
     verify: Curve
     draft: Curve = ()
     levels: tuple[int, ...] = (1,) * LONGEST
+    fed: tuple[int, ...] | None = None
     once: bool = False
     trees: Curve = ()
     hits: float = 1.0
@@ -92,13 +93,13 @@ class CostModel:
         return replace(self, draft=tuple((size, seconds * ratio / self.ratio) for size, seconds in self.draft))
 
     def calls(self, k: int) -> tuple[int, ...]:
-        """The tokens of each of the proposer's passes, for K levels: the root, then every level but the last.
+        """The tokens of each of the proposer's passes, for K levels: the root, then what has children in every level but the last.
 
         That the first pass may have one more token to read, after a step in which everything was accepted, is left out.
         """
         if not self.draft or k == 0:
             return ()
-        return (self.draft[0][0],) if self.once else (1, *self.levels[: k - 1])
+        return (self.draft[0][0],) if self.once else (1, *(self.fed or self.levels)[: k - 1])
 
     def predict(self, alpha: float, k: int) -> Prediction | None:
         """A step of K levels, each of which is passed with chance α; None where a pass would be larger than any that was measured."""
@@ -179,6 +180,7 @@ def cost_model(header: Header, steps: Sequence[Step]) -> CostModel | None:
         verify=verify,
         draft=draft,
         levels=_levels(proposing),
+        fed=_fed(proposing),
         once=method == "medusa",
         trees=tuple((tree.candidates, tree.tokens) for tree in header.timings.trees),
         hits=len(proposing) / len(steps) if method == "ngram" else 1.0,  # elsewhere only the budget's end leaves a step without
@@ -212,6 +214,14 @@ def _levels(steps: Sequence[Step]) -> tuple[int, ...]:
         return (1,) * max(LONGEST, depth_of(steps))
     depths = _depths(max(steps, key=lambda step: len(step.tree)))
     return tuple(depths.count(depth) for depth in range(1, max(depths) + 1))
+
+
+def _fed(steps: Sequence[Step]) -> tuple[int, ...] | None:
+    """Candidates with children by depth, of the run's largest tree; None where all but the last level have some."""
+    step = max(steps, key=lambda step: len(step.tree))
+    depths, parents = _depths(step), {node.parent for node in step.tree}
+    fed = tuple(sum(depths[node] == depth for node in parents if node > 0) for depth in range(1, max(depths)))
+    return None if fed == tuple(map(depths.count, range(1, max(depths)))) else fed
 
 
 def _outside(steps: Sequence[Step], method: str) -> tuple[float, float]:

@@ -16,20 +16,21 @@ import gradio as gr
 from gradio.components import Component
 
 from specviz.i18n import ASSETS, Fault, t
-from specviz.models.catalog import ENTRIES
+from specviz.models.catalog import find
 from specviz.ui import handlers
 from specviz.ui.controls import column, header
 from specviz.ui.endpoint import trace_endpoint
+from specviz.ui.events import CHEAP, PRIVATE
 from specviz.ui.player import StepPlayer
 from specviz.ui.record import first_visit
 from specviz.ui.runs import LOG
 from specviz.ui.session import LONGEST_LINE, Line, Stops
-from specviz.ui.text import tooltips
+from specviz.ui.tabs import train, trees
+from specviz.ui.text import tab_names, tooltips
 from specviz.ui.theme import css, theme
 
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
-CHEAP = {**PRIVATE, "queue": False}  # answered at once, while a run is going on
-CHOICES = ("method", "rule", "tree", "temperature", "preset")
+# What builds each tab behind the player, given the player's controls; its address is #name, its label the text control.tab_<name>.
+TABS = {"trees": trees.build, "train": train.build}
 PORTS = 100  # how many are tried
 SWITCH = 5e-4  # seconds that a thread may hold the interpreter while another waits: decoding takes it back after each small operation
 LAUNCH = {
@@ -56,20 +57,19 @@ def build(pair: str = "embedded") -> gr.Blocks:
     with gr.Blocks(
         title=t("en", "app.title"), fill_width=True, fill_height=True, analytics_enabled=False, delete_cache=(3600, 3600)
     ) as page:
-        made = header()
-        with gr.Row(elem_id="body"):
-            made |= column(_pairs(), pair)
+        made = header(tuple(TABS))
+        with gr.Row(elem_id="tab-player"):
+            made |= column(pair)
             with gr.Column(elem_id="stage"):
                 player = StepPlayer(value=first_visit(), server_functions=[handlers.open_trace], elem_id="player")
+        for name, build_tab in TABS.items():
+            with gr.Column(elem_id=f"tab-{name}", elem_classes=["tab"]):
+                build_tab(made)
         _wire_run(made, player, line, stops)
         _wire_choices(made)
         _wire_looks(page, made)
         gr.api(trace_endpoint(line, stops), api_name="trace", concurrency_id="model", concurrency_limit=LONGEST_LINE)
     return page.queue(max_size=LONGEST_LINE)
-
-
-def _pairs() -> list[tuple[str, str]]:
-    return [(entry.target.repo.rpartition("/")[2], entry.name) for entry in ENTRIES]
 
 
 def _wire_run(made: dict[str, Component], player: StepPlayer, line: Line, stops: Stops) -> None:
@@ -100,7 +100,7 @@ def _wire_run(made: dict[str, Component], player: StepPlayer, line: Line, stops:
 
 def _wire_choices(made: dict[str, Component]) -> None:
     """Controls that decide about others, the examples, and the language."""
-    choices = [made["language"], *(made[name] for name in CHOICES)]
+    choices = [made["language"], *(made[name] for name in handlers.CHOICES)]
     deciding = [made["method"].input, made["rule"].input, made["tree"].input, made["temperature"].release]
     gr.on(deciding, handlers.adapt, choices, [made[name] for name in handlers.ADAPTED], preprocess=False, **CHEAP)
     example = [made["prompt"], made["preset"]]
@@ -113,7 +113,8 @@ def _wire_choices(made: dict[str, Component]) -> None:
 
 def _wire_looks(page: gr.Blocks, made: dict[str, Component]) -> None:
     """What only the browser knows: the first language and theme, help, the phone's short form."""
-    page.load(fn=None, js="() => window.specvizPage.start()", outputs=[made["language"]], **CHEAP)
+    started = page.load(fn=None, js="() => window.specvizPage.start()", outputs=[made["language"]], **CHEAP)
+    started.then(handlers.pairs, [made["language"]], [made["pair"]], preprocess=False, **CHEAP)
     for name, call in (("theme", "toggleTheme"), ("help", "help"), ("more", "more")):
         made[name].click(fn=None, js=f"() => {{ window.specvizPage.{call}(); }}", **CHEAP)
 
@@ -128,7 +129,7 @@ def serve(host: str | None = None, port: int | None = None, pair: str = "embedde
     port = free_port(host, port or int(os.environ.get("GRADIO_SERVER_PORT") or 7860))
     sys.setswitchinterval(SWITCH)
     page = build(pair)
-    _, url, _ = page.launch(server_name=host, server_port=port, **LAUNCH, theme=theme(), css=css(), head=_head())
+    _, url, _ = page.launch(server_name=host, server_port=port, **LAUNCH, theme=theme(), css=css(tuple(TABS)), head=_head())
     if host == "0.0.0.0":
         print(t("en", "serve.open", host=host))
     print(t("en", "serve.address", url=url), flush=True)
@@ -151,7 +152,8 @@ def free_port(host: str, first: int) -> int:
 def _head() -> str:
     script = (ASSETS / "page" / "page.js").read_text(encoding="utf-8")
     titles = json.dumps(tooltips(), ensure_ascii=False).replace("<", "\\u003c")
-    return f"<script>const TITLES = {titles};\n{script}</script>"
+    names = json.dumps(tab_names(("player", *TABS)), ensure_ascii=False)
+    return f"<script>const TITLES = {titles};\nconst TABS = {names};\n{script}</script>"
 
 
 def _warm(pair: str) -> None:
@@ -160,7 +162,7 @@ def _warm(pair: str) -> None:
     from specviz.models.load import load
 
     try:
-        if pair != "embedded" or embedded.cached():
+        if find(pair).hub or embedded.cached():
             load(pair)
     except Exception:
         LOG.info("the models could not be loaded ahead", exc_info=True)

@@ -12,10 +12,11 @@ from specviz.ui.text import LANGUAGE_NAMES, NGRAMS, PRESETS, Chosen, controls
 DEFAULT = Chosen()
 
 
-def header() -> dict[str, Component]:
-    """Brand, language, theme, help."""
+def header(tabs: Sequence[str]) -> dict[str, Component]:
+    """Brand, tabs (the player's before `tabs`), language, theme, help."""
     with gr.Row(elem_id="header", equal_height=True):
         gr.HTML("<h1>Spec<i>Viz</i></h1>", elem_id="brand")
+        gr.HTML(_tabs(("player", *tabs)), elem_id="tabs")
         more = gr.Button(t("en", "control.more"), elem_id="more", size="sm", variant="secondary")
         choices = [(name, lang) for lang, name in LANGUAGE_NAMES.items()]
         language = gr.Radio(choices, value="en", show_label=False, container=False, elem_id="language", elem_classes=["segments"])
@@ -24,22 +25,28 @@ def header() -> dict[str, Component]:
     return {"language": language, "theme": theme, "help": guide, "more": more}
 
 
-def column(pairs: Sequence[tuple[str, str]], pair: str) -> dict[str, Component]:
-    """The controls of a run, top to bottom. `pairs` are (label, name); `pair` is the name of the one that is chosen."""
+def _tabs(names: Sequence[str]) -> str:
+    """The list of tabs; assets/page/page.js says their names, and shows the one that is chosen."""
+    button = '<button type="button" role="tab" id="show-{name}" data-tab="{name}" aria-controls="tab-{name}"></button>'
+    return f'<div role="tablist">{"".join(button.format(name=name) for name in names)}</div>'
+
+
+def column(pair: str) -> dict[str, Component]:
+    """The controls of a run, top to bottom. `pair` is the name of the one that is chosen."""
     words = controls("en", DEFAULT)
     with gr.Column(elem_id="controls", scale=0, min_width=272):
         with gr.Column(elem_id="settings"):
-            made = {**_methods(words, pairs, pair), **_prompt(words), **_numbers(words)}
+            made = {**_methods(words, pair), **_prompt(words), **_numbers(words)}
         with gr.Row(elem_id="buttons"):
             made["run"] = gr.Button(**words["run"], variant="primary", elem_id="run")
             made["stop"] = gr.Button(**words["stop"], variant="secondary", elem_id="stop", interactive=False)
     return made
 
 
-def _methods(words: dict[str, dict], pairs: Sequence[tuple[str, str]], pair: str) -> dict[str, Component]:
+def _methods(words: dict[str, dict], pair: str) -> dict[str, Component]:
     segments = {"elem_classes": ["segments", "explained"], "interactive": True}
     return {
-        "pair": gr.Dropdown(pairs, value=pair, **words["pair"], elem_id="pair", elem_classes=["hinted"], interactive=True),
+        "pair": gr.Dropdown(value=pair, **words["pair"], elem_id="pair", elem_classes=["hinted"], interactive=True),
         "method": gr.Radio(**words["method"], value=DEFAULT.method, elem_id="method", **segments),
         "rule": gr.Radio(**words["rule"], value=DEFAULT.rule, elem_id="rule", **segments),
     }

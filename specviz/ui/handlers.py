@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import gradio as gr
 
-from specviz.config import METHODS, RULES
+from specviz.config import LONGEST_TREE, METHODS, RULES
 from specviz.i18n import LANGUAGES, Fault, t
 from specviz.trace import Header, Step, Trace
 from specviz.ui import runs
 from specviz.ui.session import Line, Stops
-from specviz.ui.text import PRESETS, Chosen, controls
+from specviz.ui.text import PRESETS, TREES, Chosen, controls, pair_choices
 
 RELABELLED = (
     "pair", "method", "rule", "prompt", "preset", "k", "tree", "ngram", "ngram_match", "temperature", "top_p", "epsilon", "delta",
@@ -21,6 +21,7 @@ RELABELLED = (
 PARAMETERS = (
     "pair", "method", "rule", "prompt", "k", "tree", "ngram", "ngram_match", "temperature", "top_p", "epsilon", "delta", "length", "seed",
 )  # fmt: skip
+CHOICES = ("method", "rule", "tree", "temperature", "preset")  # they decide about other controls
 ADAPTED = ("method", "rule", "k", "tree", "ngram", "ngram_match", "temperature", "epsilon", "delta")
 
 
@@ -73,6 +74,14 @@ def relabel(lang: object, *choices: object) -> list[dict]:
     return [gr.update(**words[name]) for name in RELABELLED]
 
 
+def pairs(lang: object) -> dict:
+    """The pairs that there are now: heads may have been trained since the page was built.
+
+    Inputs: language. Outputs: pair.
+    """
+    return gr.update(choices=pair_choices(lang if lang in LANGUAGES else "en"))
+
+
 def adapt(lang: object, *choices: object) -> list[dict]:
     """Switch controls on and off, with the reason, after a choice that decides about others.
 
@@ -109,7 +118,8 @@ def chosen(method: object, rule: object, tree: object, temperature: object, pres
 
 
 def _foreign(tree: str, method: str) -> bool:
-    return len(tree) > 100 or method == "plain" or (method != "medusa" and tree.startswith("sparse:"))
+    calibrated = any(known.startswith("sparse:") for known in TREES[method])
+    return len(tree) > LONGEST_TREE or method == "plain" or (tree.startswith("sparse:") and not calibrated)
 
 
 def open_trace(data: object) -> dict:

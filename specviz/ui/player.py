@@ -18,18 +18,20 @@ from specviz.i18n import ASSETS, LANGUAGES, catalogue
 FOLDER = ASSETS / "player"
 PLOTLY = FOLDER / "plotly" / "plotly-cartesian.min.js"
 PARTS = (
-    "words.js", "dom.js", "judge.js", "explain.js", "acceptance.js", "cost.js", "slow.js", "projection.js", "lookup.js",
-    "store.js", "chart.js", "sketch.js", "panel.js",
+    "words.js", "dom.js", "judge.js", "explain.js", "acceptance.js", "cost.js", "slow.js", "projection.js", "lookup.js", "typical.js",
+    "store.js", "chart.js", "sketch.js", "tip.js", "panel.js",
     "panels/text.js", "panels/transport.js", "panels/tree.js", "panels/mask.js", "panels/distribution.js", "panels/verdicts.js",
-    "panels/series.js", "panels/cost.js", "panels/why.js", "panels/acceptance.js", "panels/roofs.js", "keys.js", "player.js", "gradio.js",
+    "panels/series.js", "panels/cost.js", "panels/why.js", "panels/acceptance.js", "panels/roofs.js",
+    "panels/typical.js", "panels/rules.js", "keys.js", "player.js", "gradio.js",
 )  # fmt: skip
 FACE = (
     "SpecvizPlayer, mountInGradio, addStyle, judge, rejudge, explain, explainExtra, number, compared, "
     "speculation, projectedPoints, speedupPoints, costModel, alphaOf, costPoints, "
-    "asRecorded, countStep, addCounts, silenceOf, whyOf, headlineOf, causesOf, notesOf, remediesOf"
+    "asRecorded, countStep, addCounts, silenceOf, whyOf, headlineOf, causesOf, notesOf, remediesOf, "
+    "emittedKl, RuleBook, typicalPoints, linePoints, rulesPoints"
 )
 MARKUP = '<div class="specviz-mount" style="min-height:640px"></div>'  # stays empty until the script fills it
-ELSEWHERE = ("control", "preset", "cli", "account", "serve")  # sections of the catalogue that no player says
+ELSEWHERE = ("control", "preset", "cli", "account", "serve", "lab", "train")  # sections of the catalogue that no player says
 
 
 @cache
@@ -42,7 +44,7 @@ def style() -> str:
 def script() -> str:
     """One expression: a function that returns {SpecvizPlayer, mountInGradio, options, …}, everything but plotly inside."""
     parts = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in PARTS)
-    given = f"const OPTIONS = {_json(options())};\nconst STYLE = {_json(style())};"
+    given = f"const OPTIONS = {script_json(options())};\nconst STYLE = {script_json(style())};"
     return f'(function () {{\n"use strict";\n{given}\n{parts}\nreturn {{ {FACE}, options: OPTIONS, style: STYLE }};\n}})'
 
 
@@ -55,7 +57,7 @@ def _texts(lang: str) -> dict[str, str]:
     return {key: text for key, text in catalogue(lang).items() if key.partition(".")[0] not in ELSEWHERE}
 
 
-def _json(value: object) -> str:
+def script_json(value: object) -> str:
     """JSON that may stand in a script element, too: no "</script>" can be read out of it."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -69,7 +71,7 @@ class StepPlayer(gr.HTML):
 
     def __init__(self, value: dict[str, Any] | None = None, *, server_functions: Sequence[Callable] | None = None, **settings: Any):
         gr.set_static_paths([PLOTLY])
-        mount = f"{script()}().mountInGradio({{ element, props, server, watch }}, {_json(str(PLOTLY))});"
+        mount = f"{script()}().mountInGradio({{ element, props, server, watch }}, {script_json(str(PLOTLY))});"
         settings |= {"html_template": MARKUP, "js_on_load": mount, "apply_default_css": False}
         super().__init__(value, server_functions=list(server_functions or ()), **settings)
 

@@ -13,6 +13,7 @@ FIRST = "draft-rejection"  # what a first visit shows: the settings with which t
 # name: (preset of the prompt, parameters)
 RUNS = {
     "draft-rejection": ("python", DecodeConfig(method="draft", rule="rejection", k=5, temperature=0.7, max_new_tokens=64)),
+    "medusa-tree": ("story", DecodeConfig(method="medusa", rule="greedy", tree="sparse:64", temperature=0.0, max_new_tokens=64)),
     "medusa-typical": ("story", DecodeConfig(method="medusa", rule="typical", temperature=0.7, max_new_tokens=64)),
 }
 

@@ -4,10 +4,13 @@ The page is built from it, and the language switch and every choice that matters
 So a control that does not apply is off, and its explanation says why.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.config import METHODS, NGRAM_MATCHES, RULES
 from specviz.i18n import LANGUAGES, t
+from specviz.models import own
+from specviz.models.catalog import ENTRIES
 
 # What the examples ask the model: the same in every language of the page, because these models speak English best.
 PRESETS = {
@@ -46,6 +49,7 @@ def controls(lang: str, chosen: Chosen) -> dict[str, dict]:
     """Label, explanation, choices and state of every control, by its id."""
     words: dict[str, dict] = {name: {"label": t(lang, f"control.{name}"), "info": t(lang, f"control.{name}_info")} for name in _PLAIN}
     words |= {name: {"value": t(lang, f"control.{name}")} for name in ("run", "stop", "more")}
+    words["pair"]["choices"] = pair_choices(lang)
     words["prompt"]["placeholder"] = t(lang, "control.prompt_placeholder")
     words["method"] = _radio(lang, "method", METHODS, f"method_{chosen.method}")
     words["rule"] = _radio(lang, "rule", RULES, _rule_info(chosen))
@@ -116,6 +120,23 @@ def _bar(lang: str, name: str, chosen: Chosen) -> dict:
     info = t(lang, f"control.{name}_info" if on else "control.typical_only_info")
     shown = on or chosen.method != "ngram"  # the controls of n-gram lookup stand in their place
     return {"label": t(lang, f"control.{name}"), "info": info, "interactive": on, "visible": shown}
+
+
+def pair_choices(lang: str) -> list[tuple[str, str]]:
+    """The pairs as (label, name): those of the catalogue, then those with heads that were trained here, the newest first."""
+    known = {entry.name: entry.label for entry in ENTRIES}
+    trained = [(_own_name(lang, known, one), one.name) for one in own.every() if one.usable and one.pair in known]
+    return [*((label, name) for name, label in known.items()), *trained]
+
+
+def _own_name(lang: str, known: dict[str, str], one: own.Own) -> str:
+    return t(lang, "control.pair_own", when=one.started.astimezone().strftime("%m-%d %H:%M"), pair=known[one.pair])
+
+
+def tab_names(tabs: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The labels of the tabs, and of their list, by language and name."""
+    keys = {name: f"tab_{name}" for name in (*tabs, "list")}
+    return {lang: {name: t(lang, f"control.{key}") for name, key in keys.items()} for lang in LANGUAGES}
 
 
 def tooltips() -> dict[str, dict[str, str]]:

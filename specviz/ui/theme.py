@@ -3,6 +3,8 @@
 No web font and no hub theme: the page must not ask any other machine for anything.
 """
 
+from collections.abc import Sequence
+
 import gradio as gr
 
 from specviz.figures.palette import COLOURS
@@ -42,8 +44,13 @@ def theme() -> gr.themes.Base:
 _FLAT = {"background_fill": "transparent", "border_width": "0px", "shadow": "none"}
 
 
-def css() -> str:
-    """The style sheet of the page, behind the palette as variables: --ink, --soft, … in light and, under .dark, in dark."""
+def css(tabs: Sequence[str] = ()) -> str:
+    """The style sheet of the page, behind the palette as variables: --ink, --soft, … in light and, under .dark, in dark.
+
+    Of the player and `tabs` only the one is shown that page.js names at the root of the document.
+    """
     light, dark = ("".join(f"--{name.replace('_', '-')}:{pair[i]};" for name, pair in COLOURS.items()) for i in (0, 1))
     sheet = (ASSETS / "page" / "page.css").read_text(encoding="utf-8")
-    return f":root{{{light}}}\n.dark{{{dark}}}\n{sheet}"
+    shown = "".join(f"html[data-tab={name}] #tab-{name}{{display:flex!important}}" for name in tabs)
+    player = f"html:is({','.join(f'[data-tab={name}]' for name in tabs)}) #tab-player{{display:none!important}}" if tabs else ""
+    return f":root{{{light}}}\n.dark{{{dark}}}\n{sheet}\n{shown}{player}"

@@ -4,14 +4,17 @@ import pytest
 
 from specviz.analysis.acceptance import count
 from specviz.analysis.slow import why
+from specviz.analysis.typical import compare
 from specviz.figures.cost import cost_info, cost_rows
 from specviz.figures.distribution import distribution_info, patch
 from specviz.figures.divergence import divergence_info, divergence_points
 from specviz.figures.mask import mask_info
 from specviz.figures.roofline import roofline_info, roofline_points
 from specviz.figures.roofs_points import machine_rows, roofs_info
+from specviz.figures.rules import rules_rows
 from specviz.figures.tables import TABLES, Row, acceptance_rows, distribution_rows, mask_rows, table, tree_rows, why_rows
 from specviz.figures.timing import timing_info, timing_points
+from specviz.figures.typical import typical_info, typical_points
 from specviz.i18n import LANGUAGES
 from tests.figures.steps import HEADERS, STEPS
 
@@ -34,6 +37,8 @@ def rows(name: str) -> dict[str, list[Row]]:
         "roofs": list(roofs_info(header, [step], 8, ("T4",)).points),
         "roofs_machines": machine_rows(header, [step]),
         "roofs_speedups": list(roofs_info(header, [step], 8, ("T4",)).speedups),
+        "typical": typical_points(typical_info([step], 0.09, 0.3)),
+        "rules": rules_rows(compare([step], {"typical": [step], "match": None}, {"typical": config})),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from specviz.analysis.typical import compare
 from specviz.config import DEEPEST_TREE
 from specviz.figures.cost import cost_info, draw_cost
 from specviz.figures.distribution import distribution_info, draw_distribution
@@ -15,8 +16,10 @@ from specviz.figures.palette import THEMES
 from specviz.figures.roofline import draw_roofline, roofline_info
 from specviz.figures.roofs import draw_roofs, draw_speedups
 from specviz.figures.roofs_points import roofs_info
+from specviz.figures.rules import RulesInfo, draw_rules
 from specviz.figures.timing import draw_timing, timing_info
 from specviz.figures.tree import draw_tree, tree_info
+from specviz.figures.typical import draw_typical, typical_info
 from specviz.figures.view import header_view, localised, plotly_figure, run_view, step_view
 from specviz.i18n import LANGUAGES
 from specviz.trace import Header, Step
@@ -39,6 +42,8 @@ def figures(step: Step, header: Header) -> dict[str, dict[str, Any]]:
         "cost": draw_cost(cost_info(header, [step])),
         "roofs": draw_roofs(roofs_info(header, [step], 8, ("A100 80 GB", "T4"))),
         "speedups": draw_speedups(roofs_info(header, [step], 8, ("A100 80 GB", "T4"))),
+        "typical": draw_typical(typical_info([step], 0.09, 0.3), step.index),
+        "rules": draw_rules(RulesInfo(tuple(compare([step], {"typical": [step]}, {"typical": header.config})), {"typical": [step]}), 0),
     }
 
 
@@ -91,12 +96,12 @@ def test_a_hostile_token_stays_short_in_the_figures() -> None:
 
 def test_a_header_holds_the_base_figures() -> None:
     view = header_view(make_header())
-    assert set(view["figures"]) == {"roofline", "divergence", "timing", "distribution", "cost", "roofs", "speedups"}
+    assert set(view["figures"]) == {"roofline", "divergence", "timing", "distribution", "cost", "roofs", "speedups", "typical", "rules"}
     for fig in view["figures"].values():
         plotly_figure(fig)
     assert len(view["points"]["roofline"]) == 16
     assert header_view(make_header(baseline=False))["points"]["roofline"] == []
-    assert len(orjson.dumps(view)) < 60_000
+    assert len(orjson.dumps(view)) < 70_000
 
 
 def test_base_figures_take_fields_that_the_points_have() -> None:

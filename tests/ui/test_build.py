@@ -11,7 +11,7 @@ import pytest
 
 from specviz.i18n import LANGUAGES, Fault, catalogue
 from specviz.ui import build, handlers
-from specviz.ui.player import options
+from specviz.ui.player import ELSEWHERE, options
 from specviz.ui.text import PRESETS
 from specviz.ui.theme import css
 
@@ -46,6 +46,7 @@ def test_only_trace_is_public(page: gr.Blocks) -> None:
 
 def test_every_function_takes_what_its_event_sends(page: gr.Blocks) -> None:
     sizes = {"relabel": len(handlers.RELABELLED), "adapt": len(handlers.ADAPTED), "choose_preset": 2, "stream": 1, "stop": 0, "trace": 1}
+    sizes |= {"pairs": 1, "use": 1 + len(handlers.ADAPTED)}
     seen = set()
     for event in page.fns.values():
         if event.fn is None:
@@ -97,7 +98,7 @@ def test_nothing_of_the_page_names_another_machine() -> None:
 def test_the_player_can_say_whatever_a_run_may_tell() -> None:
     told = re.compile(r"""(?:Fault|Status|progress)\(\s*"([a-z_]+\.[a-z_]+)\"""")
     sources = [*(ROOT / "specviz").rglob("*.py")]
-    keys = {key for path in sources for key in told.findall(path.read_text(encoding="utf-8")) if key.split(".")[0] not in ("cli", "serve")}
+    keys = {key for path in sources for key in told.findall(path.read_text(encoding="utf-8")) if key.split(".")[0] not in ELSEWHERE}
     assert len(keys) > 30
     for lang, texts in options()["locales"].items():
         assert keys - set(texts) == set(), lang

@@ -1,0 +1,222 @@
+"""What the tree lab asks the server for: the greedy tree of a source, the places of nodes, and a recorded run judged on another tree.
+
+Everything that comes in is from a browser and may be anything; nothing is kept between two questions. Each answer is plain JSON, or
+{"error": {"key", "args"}} with the sentence that says what was wrong.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache, wraps
+from pathlib import Path
+from statistics import mean
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from specviz.analysis import trees
+from specviz.analysis.cost import cost_model
+from specviz.config import LARGEST_TREE, DecodeConfig
+from specviz.figures.tree_lab import draw_curve, draw_explosion, node_rows
+from specviz.i18n import ASSETS, Fault
+from specviz.trace import Trace
+from specviz.ui import record
+from specviz.ui.runs import LOG
+
+Answer = dict[str, Any]
+SHIPPED = ASSETS / "models" / "smollm2-135m"
+SOURCES = ("medusa", "draft", "ngram")  # each has a <source>.json with measured accuracies, once it was calibrated
+HORIZONS = (64, LARGEST_TREE)  # sizes up to which a tree grows
+RECORDED = "medusa-tree"  # the recorded run that trees are judged on
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Profile(BaseModel):
+    """Assumed accuracies: see `trees.profile`."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    heads: Annotated[int, Field(ge=1, le=8)] = 4
+    first: Share = 0.5
+    by_head: Share = 0.7
+    by_rank: Share = 0.5
+
+
+class Asked(BaseModel):
+    """Where the accuracies come from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: Literal["medusa", "draft", "ngram", "assumed"]
+    profile: Profile = Profile()
+
+
+def answered(answer: Callable[..., Answer]) -> Callable[..., Answer]:
+    """What goes wrong in `answer` becomes a sentence for the page."""
+
+    @wraps(answer)
+    def safe(asked: object) -> Answer:
+        try:
+            return answer(asked)
+        except Fault as fault:
+            return {"error": {"key": fault.key, "args": fault.values}}
+        except Exception:
+            LOG.exception("the tree lab could not answer")
+            return {"error": {"key": "lab.unexpected", "args": {}}}
+
+    return safe
+
+
+@answered
+def grow(asked: object) -> Answer:
+    """The tree of a source, candidate by candidate in the order in which it grows, with what each size should yield.
+
+    {"source": {"name", "origin", "prompts"?, "answer_tokens"?}, "known": [calibrated sources], "accuracies", "order": [path…],
+    "expected": [E[L] with the first n, …], "rows": {horizon: [row of the root, of order[0], …]}, "figures": {"curve", "explosion"}}
+    """
+    from specviz.engine.tree import expected_tokens, growth
+
+    wanted = _checked(asked)
+    accuracies, facts = _accuracies(wanted)
+    order = growth(accuracies, LARGEST_TREE)
+    expected = [expected_tokens(order[:size], accuracies) for size in range(1, len(order) + 1)]
+    return {
+        "source": {"name": wanted.source, **facts},
+        "known": [name for name in SOURCES if _measured(name)],
+        "accuracies": accuracies,
+        "order": order,
+        "expected": [round(value, 6) for value in expected],
+        "rows": {str(horizon): node_rows(_parents(order[:horizon])) for horizon in HORIZONS},
+        "figures": {"curve": draw_curve(expected), "explosion": draw_explosion()},
+    }
+
+
+@answered
+def arrange(asked: object) -> Answer:
+    """Read a tree in the published choices format: {"choices": [path…] sorted, "rows": [row of the root, of each]}.
+
+    Asked: {"tree": text, "heads": how deep it may be}.
+    """
+    shape = _choices(asked)
+    heads = asked.get("heads") if isinstance(asked, dict) else None
+    if not isinstance(heads, int) or len(shape[-1]) > heads:
+        raise Fault("lab.too_deep", path=trees.text_of(shape[-1]), levels=len(shape[-1]), heads=heads)
+    return {"choices": shape, "rows": node_rows(_parents(shape))}
+
+
+@answered
+def judge(asked: object) -> Answer:
+    """What a tree would have committed at each step of a recorded run, from the start that was recorded and under the recorded rule.
+
+    Asked: {"tree": choices text, "trace": a trace file's text, or null for the run that is shipped}. Answer: {"judged": [tokens a step],
+    "own": [those of the run], "mean", "own_mean", "accepted": {path: steps}, "run": what `_about` says of it}
+    """
+    from specviz.engine.rejudge import rejudged
+
+    shape = _choices(asked)
+    trace = _trace(asked)
+    header, run = trace.header, trees.recorded(trace.steps, trace.header.config)
+    if missing := run.missing(shape):
+        raise Fault("lab.not_recorded", path=trees.text_of(missing[0]), count=len(missing), candidates=len(shape))
+    judged, accepted, wanted = [], Counter[str](), set(shape)
+    for index in range(len(run.steps)):
+        step = rejudged(run.restricted(index, shape), header.config, header.eos_ids)
+        judged.append(len(step.emitted))
+        kept = [path for path in run.paths[index] if not path or path in wanted]
+        accepted.update(trees.text_of(kept[token.node]) for token in step.emitted if token.node is not None)
+    own = [len(step.emitted) for step in run.steps]
+    return {
+        "judged": judged,
+        "own": own,
+        "mean": mean(judged),
+        "own_mean": mean(own),
+        "accepted": dict(accepted),
+        "run": _about(trace),
+    }
+
+
+@answered
+def pace(asked: object) -> Answer:
+    """The measured times of a Medusa run, for the tokens a second of trees: {"model": CostModel | null, "run": what `_about` says of it}.
+
+    Asked: {"trace": a trace file's text, or null for the run that is shipped}.
+    """
+    trace = _trace(asked)
+    model = cost_model(trace.header, trace.steps) if trace.header.config.method == "medusa" else None
+    return {"model": None if model is None else asdict(model), "run": _about(trace)}
+
+
+def _about(trace: Trace) -> Answer:
+    """A run in a few words; "candidates" are the most that it proposed in a step."""
+    config = trace.header.config
+    return {
+        "method": config.method,
+        "rule": "greedy" if config.greedy else config.rule,
+        "temperature": config.temperature,
+        "device": trace.header.device_name,
+        "steps": len(trace.steps),
+        "candidates": max((len(step.tree) - 1 for step in trace.steps), default=0),
+    }
+
+
+def _checked(asked: object) -> Asked:
+    try:
+        return Asked.model_validate(asked)
+    except ValidationError as error:
+        raise Fault("lab.unexpected") from error
+
+
+def _accuracies(wanted: Asked) -> tuple[trees.Accuracies, Answer]:
+    """The accuracies of a source, and where they come from; raises Fault where nobody measured them."""
+    if wanted.source == "assumed":
+        return trees.profile(**wanted.profile.model_dump()), {"origin": "assumed"}
+    facts = _measured(wanted.source)
+    if facts is None:
+        raise Fault("lab.not_calibrated", method=wanted.source)
+    how = facts.get("calibration", {})
+    return facts["accuracies"], {"origin": "measured", **{name: how[name] for name in ("prompts", "answer_tokens") if name in how}}
+
+
+def _measured(source: str) -> Answer | None:
+    """What is written beside the weights of a source; None where it was not calibrated."""
+    path = SHIPPED / f"{source}.json"
+    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return facts if facts.get("accuracies") else None
+
+
+def _choices(asked: object) -> tuple[trees.Path, ...]:
+    """The tree of a question, sorted; raises Fault, in one sentence, where it is no tree in the published format."""
+    text = asked.get("tree") if isinstance(asked, dict) else None
+    if not isinstance(text, str):
+        raise Fault("lab.not_choices")
+    text = re.sub(r"^\s*\w+\s*=\s*", "", text).strip()  # as in the Medusa repository: name = [(0,), (0, 0), …]
+    listed = text.startswith(("[", "(")) and re.search(r"\w", text)
+    choices = DecodeConfig(method="medusa", tree=text).choices if listed else None
+    if not choices:
+        raise Fault("lab.not_choices")
+    return choices
+
+
+def _parents(shape: tuple[trees.Path, ...]) -> tuple[int, ...]:
+    from specviz.engine.tree import parents_of
+
+    return parents_of(shape)
+
+
+def _trace(asked: object) -> Trace:
+    text = asked.get("trace") if isinstance(asked, dict) else None
+    if text is None:
+        return _shipped_run(record.FOLDER / f"{RECORDED}.json.gz")
+    if not isinstance(text, str):
+        raise Fault("error.trace_json")
+    return Trace.from_json(text)
+
+
+@cache
+def _shipped_run(path: Path) -> Trace:
+    if not path.is_file():
+        raise Fault("lab.no_recording")
+    return Trace.load(path)
