@@ -62,6 +62,6 @@ def rejudge(trace: Trace, rule: str | None = None, epsilon: float | None = None,
     """
     from specviz.engine.rejudge import rejudged
 
-    asked = {"rule": rule, "epsilon": epsilon, "delta": delta}
+    asked: dict[str, Any] = {"rule": rule, "epsilon": epsilon, "delta": delta}
     config = replace(trace.header.config, **{name: value for name, value in asked.items() if value is not None})
     return [rejudged(step, config, trace.header.eos_ids) for step in trace.steps]

@@ -24,7 +24,7 @@ Start = Annotated[Path | None, option("cli.start", "--from", exists=True, file_o
 Epochs = Annotated[float, option("cli.epochs", "--epochs", min=0.001)]
 Minutes = Annotated[float | None, option("cli.minutes", "--minutes", min=0.05)]
 Batch = Annotated[int, option("cli.batch", "--batch", min=1)]
-Peak = Annotated[float | None, option("cli.peak", "--peak", min=0.0)]
+Peak = Annotated[float | None, option("cli.peak", "--peak", min=0.0, max=1.0)]
 Seed = Annotated[int, option("cli.seed", "--seed", min=0)]
 Heads = Annotated[int, option("cli.heads", "--heads", min=1, max=16)]
 Layers = Annotated[int, option("cli.head_layers", "--layers", min=1, max=8)]

@@ -140,7 +140,7 @@ def _tree(tree: object, method: str) -> str | None:
     if method == "plain":
         raise Fault("error.tree_plain")
     if listed:
-        return choices_text(_checked(listed))
+        return choices_text(sorted(_checked(listed)))
     if text.startswith("sparse:"):
         if method not in ("medusa", "draft"):
             raise Fault("error.tree_sparse")
@@ -160,8 +160,9 @@ def _listed(tree: object) -> Sequence[object] | None:
             tree = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Fault("error.tree_syntax", value=_short(text)) from error
-    paths = isinstance(tree, (list, tuple)) and len(tree) > 0 and all(isinstance(path, (list, tuple)) for path in tree)
-    return tree if paths else None
+    if isinstance(tree, (list, tuple)) and tree and all(isinstance(path, (list, tuple)) for path in tree):
+        return tree
+    return None
 
 
 def _checked(listed: Sequence[Any]) -> set[tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """The training commands, from a folder with a tiny model to parts that the program loads: what they print, and how they fail."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(command: str, model:
         (["calibrate", "--corpus", "TEXTS", "--method", "draft"], 2, "no draft"),
         (["medusa", "--corpus", "TEXTS", "--from", "TEXTS"], 2, "There is no checkpoint"),
         (["draft", "--corpus", "TEXTS", "--layers", "0", "--from", "TEXTS"], 2, "There is no checkpoint"),
-        (["medusa", "--corpus", "TEXTS", "--peak", "1e38", "--batch", "512"], 1, "the loss was no number"),
+        (["medusa", "--corpus", "TEXTS", "--peak", "2"], 2, "Invalid value for '--peak'"),
         (["medusa", "--corpus", "TEXTS", "--heads", "0"], 2, "Invalid value for '--heads'"),
         (["medusa", "--corpus", "TEXTS", "--minutes", "0"], 2, "Invalid value for '--minutes'"),
         (["corpus", "--chat", "CHAT", "--prompts", "CHAT"], 2, "not both"),
@@ -197,6 +198,12 @@ def test_the_shipped_parts_are_not_replaced_by_those_of_another_pair(model: Path
     for command in ("draft", "medusa", "medusa2"):
         done = cli(command, "--pair", model, "--corpus", texts)
         assert (done.exit_code, "name another with --out" in done.stderr) == (2, True)
+
+
+def test_a_loss_that_is_no_number_is_one_sentence(model: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(medusa, "DECAY", math.nan)
+    done = cli("medusa", "--pair", model, "--corpus", texts, "--out", tmp_path, *SMALL)
+    assert (done.exit_code, "At step 1 the loss was no number" in done.stderr) == (1, True)
 
 
 def test_a_full_disk_is_one_sentence_and_no_fault_of_the_callers(model: Path, texts: Path, tmp_path: Path, monkeypatch):

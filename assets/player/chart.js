@@ -21,10 +21,9 @@ function resolved(value, words, colours) {
   return copy;
 }
 
-/** plotly reads pseudo-HTML in every label, and figures read "@key" and "var:name"; token texts must stay literal (specviz/figures/text.py). */
+/** plotly reads pseudo-HTML in every label; token texts must stay literal. */
 function escaped(text) {
-  const safe = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
-  return safe.replace(/^@/, "&#64;").replace(/^var:/, "var&#58;");
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
 }
 
 class Chart {

@@ -170,11 +170,10 @@ function typicalPoints(step, verdicts, { epsilon, delta }) {
   return triedIn(step, verdicts).map((one) => {
     const bar = threshold(epsilon, delta, one.entropy);
     const [p, line] = compared(one.p, bar);
-    const { text } = step.tree[one.node];
     return {
-      step: step.index, node: one.node, token: shown(text), entropy: one.entropy, p: one.p, shown: Math.max(one.p, LEAST_SHOWN), threshold: bar,
-      state: one.state, name: escaped(shown(text, 14)), place: `@typical.at|{"step": ${step.index + 1}}`,
-      sum: `p = ${p} ${one.p > bar ? "&gt;" : "≤"} ${line} = min(${number(epsilon)}, ${number(delta)}·e^−${number(one.entropy)})`,
+      step: step.index, node: one.node, token: shown(step.tree[one.node].text), entropy: one.entropy, p: one.p,
+      shown: Math.max(one.p, LEAST_SHOWN), threshold: bar, state: one.state,
+      sum: `p = ${p} ${one.p > bar ? ">" : "≤"} ${line} = min(${number(epsilon)}, ${number(delta)}·e^−${number(one.entropy)})`,
     };
   });
 }
@@ -196,8 +195,6 @@ function linePoints({ epsilon, delta }, widest) {
 function rulesPoints({ rule, parts }, judged) {
   return judged.map(({ tokens }, step) => {
     const accepted = tokens.filter(isProposed).length;
-    const said = `@rules.said|{"accepted": ${accepted}, "tokens": ${tokens.length}}`;
-    const count = { accepted, extra: tokens.length - accepted, tokens: tokens.length };
-    return { rule, step, at: step + 1, ...count, past: parts !== null && step > parts, place: `@typical.at|{"step": ${step + 1}}`, said };
+    return { rule, step, accepted, extra: tokens.length - accepted, tokens: tokens.length, past: parts !== null && step > parts };
   });
 }

@@ -95,7 +95,8 @@ def tried(step: Step) -> list[Tried]:
     for node, candidate in enumerate(step.tree):
         if not node or candidate.parent not in reached:
             continue
-        state: State = "beside" if candidate.verdict in ("untested", "root") else candidate.verdict
+        verdict = candidate.verdict
+        state: State = "beside" if verdict == "untested" or verdict == "root" else verdict
         if state != "refused":
             reached.add(node)
         found.append(Tried(step.index, node, step.rows[candidate.parent].entropy, candidate.p or 0.0, state))

@@ -74,7 +74,7 @@ def draw_rules(info: RulesInfo | None = None, current: int | None = None) -> Fig
         for place, floor in zip(("", 2, 3, 4), floors, strict=True)
     }
     names = [
-        plot.note(f"@player.name_{rule}", x=0, xanchor="right", xshift=-30, y=round(floor + high / 2, 4), yanchor="middle")
+        plot.note("@player." + f"name_{rule}", x=0, xanchor="right", xshift=-30, y=round(floor + high / 2, 4), yanchor="middle")
         for rule, floor in zip(RULES, floors, strict=True)
     ]
     layout = plot.layout(

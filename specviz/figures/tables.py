@@ -103,7 +103,7 @@ def _cell(field: str, value: Any, lang: str) -> str:
     if field in WORDS:
         return t(lang, f"{WORDS[field]}.{value}")
     if field == "rule":
-        return t(lang, f"player.name_{value}")
+        return t(lang, "player." + f"name_{value}")
     if field == "machine":
         return t(lang, value.removeprefix("@")) if value.startswith("@") else str(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -54,7 +54,7 @@ def _point(one: Tried, text: str, epsilon: float, delta: float) -> Point:
         "step": one.step, "node": one.node, "token": visible(text), "entropy": signif(one.entropy), "p": signif(one.p),
         "shown": signif(max(one.p, FLOOR)), "threshold": signif(bar), "state": one.state, "name": label(text),
         "place": key("typical.at", step=one.step + 1),
-        "sum": f"p = {p} {'&gt;' if one.p > bar else '≤'} {line} = min({number(epsilon)}, {number(delta)}·e^−{number(one.entropy)})",
+        "sum": f"p = {p} {'>' if one.p > bar else '≤'} {line} = min({number(epsilon)}, {number(delta)}·e^−{number(one.entropy)})",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ starts with "var:" is a name of the palette. Text of tokens is already escaped w
       "palette": palette.table(): {"colours": {"light": {name: hex}, "dark": {…}}, "states": {state: {fill, colour, text, symbol, dash,
                  letter, underline, size, width}}, "font": css}
       "figures": {"roofline": fig, "divergence": fig, "timing": fig, "distribution": fig, "cost": fig, "roofs": fig,
-                 "speedups": fig, "typical": fig, "rules": fig}   bases
+                 "speedups": fig}                               bases
       "points":  {"roofline": [point…], "roofs": [point…]}  plain decoding's passes; those measured before the run (empty without)
       "tables":  {name: [["@title", field]…]}                the columns of each figure's table twin
     }
@@ -60,7 +60,7 @@ Points: plain dicts, the rows of the table twins. Traces of a base figure say wh
     cost        see cost.cost_points; the player makes them all from header and steps, so that its sliders may ask for others. The
                 figure has "views" beside it: {"depth" | "size": {path of the layout: value}}, for K and for the calibrated tree's sizes
     typical, rules   see typical.typical_points, typical.line_points and rules.rules_points; the player makes them from the steps as the
-                rules judge them, with the ε and δ of its sliders
+                rules judge them, with the ε and δ of its sliders, and draws them itself
     timing      {step, propose, verify, commit, record, decode, tokens, per_token, plain (seconds a plain token | null), plain_total}
 
 Tables: header_view.tables = {name: [["@title", field]…]}. Rows of roofline, divergence and timing are the points, of cost its
@@ -82,11 +82,9 @@ from specviz.figures.palette import table as palette_table
 from specviz.figures.roofline import RooflineInfo, baseline_points, draw_roofline, roofline_points, step_points
 from specviz.figures.roofs import base_roofs, base_speedups
 from specviz.figures.roofs_points import BATCHES, machine_rows, measured_points, roofs_info
-from specviz.figures.rules import draw_rules
 from specviz.figures.tables import TABLES
 from specviz.figures.timing import draw_timing, timing_info, timing_points
 from specviz.figures.tree import draw_tree, tree_info
-from specviz.figures.typical import draw_typical
 from specviz.i18n import t
 from specviz.trace import Header, Step, Trace
 
@@ -107,8 +105,6 @@ def header_view(header: Header) -> View:
         "cost": draw_cost(),
         "roofs": base_roofs(roofs_info(header)) | {"machines": machine_rows(header), "batches": BATCHES},
         "speedups": base_speedups(roofs_info(header)),
-        "typical": draw_typical(),
-        "rules": draw_rules(),
     }
     points = {"roofline": roofline_points(baseline_points(header)), "roofs": measured_points(header)}
     return {"header": header.model_dump(mode="json"), "palette": palette_table(), "figures": figures, "points": points, "tables": TABLES}

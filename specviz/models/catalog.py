@@ -14,7 +14,7 @@ ADAPTED_FILES = ("adapter_model.safetensors", "adapter_config.json", "medusa.saf
 HEADROOM = 1.15  # assumed: keys, values and activations of one conversation take up to 15 % on top of the weights
 
 VICUNA_CHAT = (  # the tokenizer of Vicuna 1.3 carries no chat template; this is the prompt that its authors publish, its spaces included
-    "{{ bos_token }}A chat between a curious user and an artificial intelligence assistant. "
+    "{{ bos_token }} A chat between a curious user and an artificial intelligence assistant. "
     "The assistant gives helpful, detailed, and polite answers to the user's questions. "
     "{% for message in messages %}{% if message['role'] == 'user' %}USER: {{ message['content'] }} "
     "{% else %}ASSISTANT: {{ message['content'] }}</s>{% endif %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"

@@ -177,7 +177,7 @@ def _facts(one: own.Own) -> Facts | None:
 
 def _known(name: object) -> tuple[own.Own, Status]:
     one = own.named(name)
-    told = one and status.read(one.folder)
+    told = None if one is None else status.read(one.folder)
     if one is None or told is None:
         raise Fault("train.unknown_run", name=str(name)[:60])
     return one, told
@@ -199,6 +199,7 @@ def _launch(one: own.Own, told: Status) -> None:
         one.folder.mkdir(parents=True, exist_ok=True)
         told.phase, told.fault, told.pid = "loading", None, 0
         told.write(one.folder)
+        (one.folder / status.STOP).unlink(missing_ok=True)
         with open(one.folder / OUTPUT, "ab") as output:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=root)
     except OSError as error:

@@ -31,7 +31,7 @@ def test_every_judged_candidate_is_a_point_on_its_side_of_the_line() -> None:
     for point in points:
         assert point["threshold"] == pytest.approx(min(0.09, 0.3 * math.exp(-point["entropy"])), rel=1e-3)
         assert (point["p"] > point["threshold"]) == (point["state"] != "refused")
-        assert ("&gt;" in point["sum"]) == (point["state"] != "refused")
+        assert (">" in point["sum"]) == (point["state"] != "refused")
 
 
 def test_the_line_bends_where_both_thresholds_meet() -> None:

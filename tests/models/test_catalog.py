@@ -39,7 +39,7 @@ def test_vicuna_is_asked_as_its_authors_ask_it(tmp_path):
         "A chat between a curious user and an artificial intelligence assistant. "
         "The assistant gives helpful, detailed, and polite answers to the user's questions."
     )
-    wanted = f"<s>{system} USER: Hello! ASSISTANT: Hi.</s>USER: How are you? ASSISTANT:"
+    wanted = f"<s> {system} USER: Hello! ASSISTANT: Hi.</s>USER: How are you? ASSISTANT:"
     assert tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True) == wanted
 
 

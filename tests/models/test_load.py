@@ -174,7 +174,7 @@ def test_the_format_of_older_checkpoints(tmp_path):
     assert pair.tokenizer.decode(pair.tokenizer.encode("the fox", add_special_tokens=False)) == "the fox"
     assert pair.target.vocab_size == 48
     asked = pair.tokenizer.apply_chat_template([{"role": "user", "content": "the fox"}], chat_template=catalog.VICUNA_CHAT, tokenize=False)
-    with_bos, by_tokenizer = pair.tokenizer.encode(asked, add_special_tokens=False), pair.tokenizer.encode(asked.removeprefix("<s>"))
+    with_bos, by_tokenizer = pair.tokenizer.encode(asked, add_special_tokens=False), pair.tokenizer.encode(asked.removeprefix("<s> "))
     assert with_bos[0] == pair.tokenizer.bos_token_id and with_bos[1:] == [id for id in by_tokenizer if id != with_bos[0]]
     assert torch.equal(pair.target.model.model.embed_tokens.weight, state["model.embed_tokens.weight"][:48])
 

@@ -33,7 +33,7 @@ def test_untrained_heads_are_the_lm_head_exactly(target, tmp_path: Path):
         medusa.save(medusa.Blocks(4, 32, head=own), EVERYTHING, tmp_path / version, {}, torch.float32)
         heads = load_medusa(tmp_path / version, target)
         hidden = torch.randn(32)
-        assert heads.count == 4 and heads.shared == (own is None)
+        assert heads.count == 4 and heads.shared, "four equal LM heads are held once"
         assert all(torch.equal(row, heads.logits(hidden)[0]) for row in heads.logits(hidden))
         torch.testing.assert_close(heads.logits(hidden)[0], target.lm_head(hidden), rtol=1e-6, atol=1e-6)
 

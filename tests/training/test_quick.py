@@ -18,7 +18,7 @@ from specviz.training.corpus import Corpus, Settings, settings_of, sizes_of, wri
 from specviz.training.loop import CHECKPOINT, read_log
 from specviz.training.status import STOP, Status, read, sitting
 
-BUDGET = 0.15  # minutes
+BUDGET = 0.3  # minutes
 
 
 @pytest.fixture(autouse=True)

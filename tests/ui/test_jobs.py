@@ -90,6 +90,7 @@ def test_a_stopped_run_is_taken_up_with_its_budget(shelf: Path) -> None:
     jobs.stop(until(lambda one: one["seconds"] > 0.2, name)["name"])
     before = until(lambda one: not one["going"], name)
     jobs.resume(name)
+    assert not jobs.runs()[0]["stopping"], "the request from before still stands"
     assert until(lambda one: one["phase"] == "training", name)["seconds"] >= before["seconds"]
     assert jobs.runs()[0]["minutes"] == 2.5
     jobs.stop(name)

@@ -49,8 +49,8 @@ def test_functions_are_small():
 
 
 def test_what_is_given_cannot_end_the_script():
-    assert "</script" not in player._json({"a": "</script><script>"})
-    assert json.loads(player._json({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
+    assert "</script" not in player.script_json({"a": "</script><script>"})
+    assert json.loads(player.script_json({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
 
 
 def test_the_markup_is_constant():

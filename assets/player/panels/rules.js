@@ -1,10 +1,10 @@
-/* The four rules on the same records: a strip of bars for each, what it comes to, and where its text would part from the recorded one. */
+/* The four rules on the same records: a strip of bars for each, what it comes to, and where its text would part from the recorded one. The
+   strips are drawn on a canvas, as the lane above them is; specviz/figures/rules.py draws the same with plotly. */
 
-const RULES_DRAW = ["all", "run", "steps", "step", "rule", "bar", "language", "theme", "size"];
 const RULES_COLUMNS = ["rule", "rate", "per_step", "own_per_step", "emitted_kl", "parts"];
-const STRETCH = 240; // steps that the strips show at once
+const STRIP_GAP = 18; // pixels between two strips
 
-class RulesPanel extends SeriesPanel {
+class RulesPanel extends Panel {
   constructor(player) {
     super(player, "rules", "computed");
     this.lag = 2 * SLOW;
@@ -13,12 +13,14 @@ class RulesPanel extends SeriesPanel {
   build() {
     super.build();
     this.book = new RuleBook();
+    this.canvas = el("canvas", { role: "img" });
+    this.host = el("div.sv-chart", null, this.canvas);
     this.marks = el("div.sv-marks");
     this.notes = el("div.sv-rules-notes");
     this.compared = el("table.sv-table.sv-rules-table");
     this.foot = el("p.sv-foot");
-    const frame = el("div.sv-rules-plot", null, this.plot, this.wait, this.marks);
-    this.body.replaceChildren(frame, this.compared, this.notes, this.foot);
+    this.body.append(el("div.sv-rules-plot", null, el("div.sv-plot", null, this.host), this.marks), this.compared, this.notes, this.foot);
+    pointed(this.canvas, this.player, (event) => this.under(event), (point) => this.inWords(point), ({ step }) => this.store.seek(step));
   }
 
   label() {
@@ -34,9 +36,7 @@ class RulesPanel extends SeriesPanel {
   }
 
   caption() {
-    const { steps } = this.store;
-    const [from, to] = this.stretch;
-    return to - from < steps.length ? this.say("rules.caption_stretch", { from: from + 1, to, steps: steps.length }) : this.say("rules.caption", { steps: steps.length });
+    return this.say("rules.caption", { steps: this.store.steps.length });
   }
 
   /** {judged, outcome} of every rule. */
@@ -44,48 +44,85 @@ class RulesPanel extends SeriesPanel {
     return RULES.map((rule) => this.book.read(this.store.run, rule, this.store.bar));
   }
 
-  /** The steps that the strips show, [from, to): all of a short run, of a long one those around the step on show. */
-  get stretch() {
-    const { steps, step } = this.store;
-    const from = steps.length <= STRETCH ? 0 : clamp(Math.floor(step / STRETCH - 0.25) * STRETCH, 0, steps.length - STRETCH);
-    return [from, Math.min(steps.length, from + STRETCH)];
+  update(changed) {
+    if (["all", "run", "steps", "rule", "bar", "language"].some((name) => changed.has(name))) this.tell();
+    this.draw();
   }
 
   // ---- the strips ---------------------------------------------------------------------------------------------------------------
 
-  points() {
-    const [from, to] = this.stretch;
-    const known = this.pages.filter(({ outcome }) => outcome.counts);
-    return known.flatMap(({ outcome, judged }) => rulesPoints(outcome, judged).slice(from, to));
+  draw() {
+    const { wide, high } = sizeOf(this.host);
+    if (wide < 120 || high < 120) return;
+    const pen = sized(this.canvas, wide, high);
+    const { steps, step } = this.store;
+    const pages = this.pages;
+    const most = Math.max(2, ...pages.flatMap(({ judged }) => judged.map((one) => one?.tokens.length ?? 0)));
+    const narrow = wide < 480;
+    const left = narrow ? 18 : 104;
+    const tall = (high - 30) / RULES.length - STRIP_GAP;
+    const pitch = (wide - left - 4) / steps.length;
+    this.grid = { left, pitch, tall, each: tall + STRIP_GAP };
+    pen.font = canvasFont(this.host);
+    pen.fillStyle = this.player.colours.accent_pale;
+    pen.fillRect(left + step * pitch, STRIP_GAP - 6, Math.max(1, pitch), high - 28 - STRIP_GAP + 6);
+    pages.forEach((page, row) => this.strip(pen, page, { top: row * (tall + STRIP_GAP) + STRIP_GAP, most, narrow, wide }));
+    this.numbers(pen, wide, high);
+    this.canvas.setAttribute("aria-label", `${this.say("player.title_rules")}: ${this.caption()}`);
   }
 
-  extraKey() {
-    return `${this.store.bar.epsilon}/${this.store.bar.delta}/${this.stretch[0]}`;
+  /** The name of a rule, its scale, and a bar for each step. */
+  strip(pen, { judged, outcome }, { top, most, narrow, wide }) {
+    const { colours } = this.player;
+    const { left, pitch, tall } = this.grid;
+    Object.assign(pen, { strokeStyle: colours.grid, lineWidth: 1, fillStyle: colours.soft, textAlign: "right", textBaseline: "middle" });
+    for (const at of [0, most]) stroke(pen, [[left, top + tall - (at / most) * tall], [wide - 4, top + tall - (at / most) * tall]]);
+    pen.fillText(String(most), left - 5, top + 4);
+    pen.fillText("0", left - 5, top + tall - 3);
+    Object.assign(pen, narrow ? { textAlign: "left", textBaseline: "bottom" } : {});
+    pen.fillText(this.say(`player.name_${outcome.rule}`), narrow ? left : left - 22, narrow ? top - 3 : top + tall / 2);
+    if (!outcome.counts) return;
+    const thick = Math.max(0.7, pitch - (pitch > 5 ? 2 : pitch > 2.5 ? 0.7 : 0));
+    rulesPoints(outcome, judged).forEach(({ accepted, extra, past }, i) => {
+      let y = top + tall;
+      for (const [count, colour] of [[accepted, "accepted"], [extra, "faint"]]) {
+        const size = (count / most) * tall;
+        y -= size;
+        if (size) this.bar(pen, [left + i * pitch, y, thick, size], colours[colour], past);
+      }
+    });
   }
 
-  adjust(fig) {
-    const [from, to] = this.stretch;
-    const top = Math.max(2, ...this.points().map((point) => point.tokens));
-    const narrow = sizeOf(this.host).wide < 480;
-    const layout = { ...fig.layout, xaxis: { ...fig.layout.xaxis, range: [from + 0.4, to + 0.6] } };
-    for (const axis of ["yaxis", "yaxis2", "yaxis3", "yaxis4"]) layout[axis] = { ...layout[axis], range: [0, 1.08 * top] };
-    if (!narrow) return { ...fig, layout };
-    // on a phone the names stand inside, over the bars
-    const annotations = layout.annotations.map((note) => ({ ...note, xanchor: "left", xshift: 4, bgcolor: "var:card" }));
-    return { ...fig, layout: { ...layout, annotations, margin: { ...layout.margin, l: 26 } } };
+  bar(pen, box, colour, past) {
+    pen.fillStyle = past ? hatched(pen, colour) : colour;
+    pen.fillRect(...box);
+    if (!past || box[2] < 3) return;
+    Object.assign(pen, { strokeStyle: colour, lineWidth: 0.8 });
+    pen.strokeRect(box[0] + 0.4, box[1] + 0.4, box[2] - 0.8, box[3] - 0.8);
   }
 
-  /** A band behind the step on show. */
-  emphasise() {
-    if (!this.chart.drawn) return;
-    const { step } = this.store;
-    this.chart.plotly.relayout(this.host, { "shapes[0].x0": step + 0.5, "shapes[0].x1": step + 1.5 });
+  numbers(pen, wide, high) {
+    const { left, pitch } = this.grid;
+    const count = this.store.steps.length;
+    Object.assign(pen, { fillStyle: this.player.colours.soft, textAlign: "center", textBaseline: "top" });
+    const marks = ticks(count, clamp(wide / 90, 2, 12)).map((tick) => Math.max(1, Math.round(tick)));
+    for (const tick of new Set(marks.filter((one) => one <= count))) pen.fillText(String(tick), left + (tick - 0.5) * pitch, high - 28);
+    pen.fillText(this.say("rules.axis_step"), (left + wide) / 2, high - 14);
   }
 
-  update(changed) {
-    if (!RULES_DRAW.some((name) => changed.has(name))) return;
-    if (["all", "run", "steps", "rule", "bar", "language"].some((name) => changed.has(name))) this.tell();
-    super.update(changed);
+  /** The bar under the pointer: {rule, step, accepted, tokens}, or null. */
+  under(event) {
+    if (!this.grid) return null;
+    const { left, pitch, tall, each } = this.grid;
+    const [step, row] = [Math.floor((event.offsetX - left) / pitch), Math.floor((event.offsetY - STRIP_GAP) / each)];
+    const page = this.pages[row];
+    const inside = event.offsetY - STRIP_GAP - row * each <= tall;
+    return page?.outcome.counts && inside && step >= 0 && step < page.judged.length ? rulesPoints(page.outcome, page.judged)[step] : null;
+  }
+
+  inWords({ rule, step, accepted, tokens, past }) {
+    const said = `${this.say(`player.name_${rule}`)} · ${this.say("typical.at", { step: step + 1 })}\n${this.say("rules.said", { accepted, tokens })}`;
+    return past ? `${said}\n${this.say("rules.mark_past")}` : said;
   }
 
   // ---- in numbers and words -----------------------------------------------------------------------------------------------------
@@ -118,7 +155,8 @@ class RulesPanel extends SeriesPanel {
   named(rule, own) {
     const { epsilon, delta } = this.store.bar;
     const name = rule === "typical" ? this.say("player.name_typical_numbers", { epsilon: number(epsilon), delta: number(delta) }) : this.say(`player.name_${rule}`);
-    return own ? [name, el("small", null, ` ${this.say("rules.of_run")}`)] : name;
+    const mine = this.say("rules.of_run");
+    return own ? [name, el("small", null, ` ${mine}`)] : name;
   }
 
   figure(field, outcome, judged) {
@@ -166,4 +204,17 @@ class RulesPanel extends SeriesPanel {
   cell(value, field) {
     return field === "rule" ? this.say(`player.name_${value}`) : super.cell(value, field);
   }
+}
+
+const HATCHES = new Map();
+
+/** A pattern of slanted lines in a colour. */
+function hatched(pen, colour) {
+  if (!HATCHES.has(colour)) {
+    const tile = Object.assign(document.createElement("canvas"), { width: 6, height: 6 });
+    const line = Object.assign(tile.getContext("2d"), { strokeStyle: colour, lineWidth: 1.3 });
+    for (const from of [-6, 0, 6]) stroke(line, [[from, 6], [from + 6, 0]]);
+    HATCHES.set(colour, pen.createPattern(tile, "repeat"));
+  }
+  return HATCHES.get(colour);
 }

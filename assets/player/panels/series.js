@@ -58,17 +58,13 @@ class SeriesPanel extends ChartPanel {
     if (point && point.step >= 0) this.store.seek(point.step);
   }
 
-  get faded() {
-    return FADED;
-  }
-
   /** Fade the marks of other steps. */
   emphasise() {
     if (!this.chart.drawn) return;
     for (const calc of this.host.calcdata || []) {
       const { points, meta } = this.filled.data[calc[0].trace.index] || {};
       if (!points || !meta.fade) continue;
-      marksOf(calc).forEach((mark, j) => (mark.style.opacity = points[j] && points[j].step !== this.store.step ? this.faded : 1));
+      marksOf(calc).forEach((mark, j) => (mark.style.opacity = points[j] && points[j].step !== this.store.step ? FADED : 1));
     }
   }
 

@@ -93,7 +93,8 @@ class _Trie:
 
     def add(self, continuation: Sequence[int]) -> int:
         """Merge a continuation into the tree, as far as there is room; returns the node that it reaches."""
-        node, path = 0, ()
+        node = 0
+        path: tuple[int, ...] = ()
         for token, width in zip(continuation, self.widths, strict=False):
             self.counts[node][token] += 1
             path = (*path, list(self.counts[node]).index(token))
