@@ -48,7 +48,12 @@ window.specvizPage = (() => {
 
   function startTabs() {
     const list = document.getElementById("tabs");
-    list?.addEventListener("click", ({ target }) => target.closest("[role=tab]") && show(target.closest("[role=tab]").dataset.tab));
+    list?.addEventListener("click", ({ target, detail }) => {
+      const tab = target.closest("[role=tab]");
+      if (!tab) return;
+      show(tab.dataset.tab);
+      if (detail) tab.blur(); // after a pointer's click the arrow keys belong to what is shown, not to the row of tabs
+    });
     list?.addEventListener("keydown", (event) => {
       const all = tabs();
       const at = all.indexOf(event.target);

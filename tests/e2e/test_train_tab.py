@@ -39,7 +39,7 @@ def true_command(shelf: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> No
     """The true command, over the target behind the page; heads that it trained are used with that target."""
     monkeypatch.setattr(jobs, "COMMAND", [sys.executable, "-m", "tests.e2e.train_tiny", "train", "heads"])
     monkeypatch.setenv("SPECVIZ_TINY", site.pair.target.info.source)
-    monkeypatch.setenv("TINY_MINUTE", "16")
+    monkeypatch.setenv("TINY_MINUTE", "40")
     load = loading.load
 
     def with_heads(name: str = "embedded", *given: object, **named: object) -> object:
