@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -76,7 +75,7 @@ def train_draft(
     seed: Seed = 0,
     start: Start = None,
     pair: TrainedPair = "embedded",
-    out: Out = SHIPPED,
+    out: Out = Path("draft"),
 ) -> None:
     """Distil a draft from some of the target's layers."""
     with sentences():
@@ -104,7 +103,7 @@ def train_medusa(
     seed: Seed = 0,
     start: Start = None,
     pair: TrainedPair = "embedded",
-    out: Out = SHIPPED,
+    out: Out = Path("medusa"),
 ) -> None:
     """Train heads on a frozen backbone."""
     with sentences():
@@ -136,7 +135,7 @@ def train_medusa2(
     seed: Seed = 0,
     start: Start = None,
     pair: TrainedPair = "embedded",
-    out: Out = SHIPPED / "medusa2",
+    out: Out = Path("medusa2"),
 ) -> None:
     """Train heads and backbone together."""
     with sentences():
@@ -182,19 +181,15 @@ def train_calibrate(
     pair: PairName = "embedded",
     out: Out = SHIPPED,
 ) -> None:
-    """Measure how often the candidate of a rank is right at a depth; Medusa heads are those in `out`."""
+    """Measure how often the candidate of a rank is right at a depth; the draft or the heads are those in `out`."""
     with sentences():
-        from specviz.models.checkpoints import load_medusa
-        from specviz.models.output import lm_head
         from specviz.training import calibrate
         from specviz.training.corpus import Corpus
 
         ways = {"medusa": calibrate.medusa, "draft": calibrate.draft, "ngram": calibrate.ngram}
         if method not in ways:
             raise Fault("error.unknown_choice", name="method", value=method[:40], choices=", ".join(ways))
-        texts, model = Corpus.load(corpus), load_pair(pair, None, None)
-        if method == "medusa":
-            model = replace(model, medusa=load_medusa(out, lm_head(model.target)))
+        texts, model = Corpus.load(corpus), load_pair(pair, None, None, parts=out)
         with progress_bar() as show:
             found = ways[method](model, texts, out, lambda done: show("cli.calibrating", done))
         for depth, row in enumerate(found, start=1):
@@ -203,11 +198,11 @@ def train_calibrate(
 
 @train.command("evaluate", help=t(LANG, "cli.train_evaluate"))
 def train_evaluate(pair: PairName = "embedded", out: Out = SHIPPED) -> None:
-    """Measure acceptance of trained parts, and write their cards."""
+    """Measure acceptance of the trained parts in `out`, and write their cards."""
     with sentences():
         from specviz.training import evaluate
 
-        evaluate.make(load_pair(pair, None, None), out)
+        evaluate.make(load_pair(pair, None, None, parts=out), out)
 
 
 @train.command("export", help=t(LANG, "cli.train_export"))
@@ -249,7 +244,7 @@ def _target(pair: str, corpus: Path, out: Path) -> Any:
     """The transformers model of a pair's target; raises Fault where the corpus is of another, or its parts would replace those shipped."""
     from specviz.training import make
 
-    if pair != "embedded" and out in (SHIPPED, SHIPPED / "medusa2"):
+    if pair != "embedded" and SHIPPED in (out, out.parent):
         raise Fault("training.name_out")
     make.refuse_no_corpus(corpus)
     model = cast(Any, load_pair(pair, None, None, "hf").target)

@@ -32,8 +32,8 @@ Device = Annotated[str | None, option("cli.device", "--device")]
 Dtype = Annotated[str | None, option("cli.dtype", "--dtype")]
 
 
-def load_pair(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None) -> "Pair":
-    """The pair of that name, the model in that folder, or this machine's default, with a progress bar."""
+def load_pair(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None, parts: Path | None = None) -> "Pair":
+    """The pair of that name, the model in that folder, or this machine's default, with a progress bar; its parts are those in `parts`."""
     from specviz.models import load
     from specviz.models.catalog import NAMES
     from specviz.models.hub import default_name
@@ -41,5 +41,6 @@ def load_pair(pair: str | None, device: str | None, dtype: str | None, engine: s
     with progress_bar() as show:
         if pair and pair not in NAMES and Path(pair).is_dir():
             show("models.loading", 0.0)
-            return load.load_local(pair, device=device, dtype=dtype, name=Path(pair).name, engine=engine)
-        return load.load(pair or default_name(), device, dtype, show, engine)
+            draft, medusa, adapter = load.trained_in(parts)
+            return load.load_local(pair, draft, medusa, device, dtype, Path(pair).name, engine, adapter)
+        return load.load(pair or default_name(), device, dtype, show, engine, parts)

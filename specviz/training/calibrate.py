@@ -29,6 +29,7 @@ from specviz.models.embedded import sha256
 from specviz.training.batched import decoder
 from specviz.training.corpus import Corpus
 from specviz.training.data import split
+from specviz.training.files import write_text
 
 RANKS, DEPTHS = 10, 8
 PROMPTS, ANSWER = 48, 128  # the most prompts, and the most tokens of each answer
@@ -50,7 +51,7 @@ def medusa(
     heads, path = pair.medusa, medusa_file(folder)
     if heads is None:
         raise Fault("error.no_medusa", pair=pair.name)
-    _check_same(path, heads.info.sha256)
+    check_same(path, heads.info.sha256)
     answers = held_out_answers(pair, corpus, progress, prompts, length)
 
     def best(hidden: Tensor, ranks: int) -> Tensor:
@@ -65,7 +66,7 @@ def draft(pair: Pair, corpus: Corpus, folder: Path, progress: Progress = lambda 
     """Measure the draft of `pair`, which is the one in `folder`, and write `accuracies` into its draft.json."""
     if pair.draft is None:
         raise Fault("error.no_draft", pair=pair.name)
-    _check_same(folder / DRAFT_FILE, pair.draft.info.sha256)
+    check_same(folder / DRAFT_FILE, pair.draft.info.sha256)
     answers = held_out_answers(pair, corpus, progress)
     walks = [walk for text, answer in texts(answers) for walk in draft_walks(pair.draft, text, answer)]
     accuracies, cases = conditional_accuracies(walks)
@@ -215,9 +216,11 @@ def _corpus(rows: list[list[int]], answers: list[int], hidden: Float[Tensor, "m 
     )
 
 
-def _check_same(path: Path, loaded: str) -> None:
+def check_same(path: Path, loaded: str) -> None:
     """Raises Fault where the weights in `path` are not those that are loaded: their numbers would stand beside another file."""
-    if path.is_file() and sha256(path) != loaded:
+    if not path.is_file():
+        raise Fault("error.checkpoint_missing", path=path.parent, wanted=path.name)
+    if sha256(path) != loaded:
         raise Fault("training.other_weights", path=path)
 
 
@@ -229,5 +232,5 @@ def _calibration(answers: Corpus, length: int = ANSWER) -> dict[str, object]:
 def _write(path: Path, accuracies: Accuracies, calibration: dict[str, object]) -> Accuracies:
     facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     text = json.dumps({**facts, "accuracies": accuracies, "calibration": calibration}, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_text(text + "\n", path)
     return accuracies

@@ -12,16 +12,16 @@ from specviz.models.embedded import sha256
 SHOWN_RANKS = 5
 
 TITLE = {
-    "draft": """# A draft for SmolLM2-135M-Instruct
+    "draft": """# A draft for {target}
 
 Layers {layers} of the target, retrained with KL(p‖q) to say what the whole stack says. Embeddings and LM head are the
 target's own and are not stored. It scores the {vocabulary:,} most frequent tokens of its corpus; q is 0 for all others.
 Made by `specviz/training/draft.py`.""",
-    "medusa": """# Medusa-1 heads for SmolLM2-135M-Instruct
+    "medusa": """# Medusa-1 heads for {target}
 
 {medusa_num_heads} heads of {medusa_num_layers} residual block(s), loss weights 0.8^k. {labels} {head}
 The heads score the {truncated_vocab_size:,} most frequent tokens of their corpus. Made by `specviz/training/medusa.py`.""",
-    "medusa2": """# Medusa-2 for SmolLM2-135M-Instruct
+    "medusa2": """# Medusa-2 for {target}
 
 An adapter (LoRA, rank {recipe[rank]}, on the last {recipe[depth]} layers) and {medusa_num_heads} heads that were trained together,
 λ₀ = 0.2, loss weights 0.8^k, the heads' learning rate 4 times the backbone's. {labels} {head}
@@ -52,7 +52,7 @@ TRAINING = """## Data and training
 - Data: {source}{began}
 - `python -m specviz train {command}`: seed {recipe[seed]}, {run[step]:,} steps, {passes:.2f} passes over the corpus,
   batches of at most {recipe[batch]:,} tokens; AdamW, peak learning rate {recipe[peak]:g}, warm-up over {warmup:.0%}, cosine.
-- Time: {minutes:.0f} min on {threads} CPU thread(s), with torch {torch}, on a machine that had other work to do.{curves}"""
+- Time: {minutes:.0f} min on {place}, with torch {torch}.{curves}"""
 DRAFT_HELD_OUT = """## On the held-out conversations
 
 Measured at every place of the answers, at temperature 1:
@@ -91,14 +91,14 @@ def write_card(folder: Path, method: str) -> None:
     held_out = DRAFT_HELD_OUT.format(**facts["held_out"]) if method == "draft" else ""
     files = "\n".join(f"- `{path.name}`: {path.stat().st_size:,} bytes, sha256 `{sha256(path)}`." for path in weights)
     parts = [_title(facts, kind), _training(facts, kind, curves), held_out, _calibration(facts, method), _acceptance(facts, method)]
-    text = "\n\n".join([*filter(None, parts), files, "Licence: Apache-2.0, as the target."])
+    text = "\n\n".join([*filter(None, parts), files, "Licence: that of the target."])
     (folder / f"{method}.md").write_text(text + "\n", encoding="utf-8")
 
 
 def _title(facts: dict[str, Any], kind: str) -> str:
     recipe = facts["recipe"]
     if kind == "draft":
-        return TITLE[kind].format(vocabulary=facts["vocabulary"], layers=", ".join(map(str, facts["layers"])))
+        return TITLE[kind].format(target=facts["target"], vocabulary=facts["vocabulary"], layers=", ".join(map(str, facts["layers"])))
     known = {"labels": LABELS[recipe["labels"]], "head": OWN_HEAD if recipe["untied"] else SHARED_HEAD}
     if kind == "medusa2":
         known["drift"] = DRIFT[recipe["lm"]].format(**facts["held_out"])
@@ -112,8 +112,13 @@ def _training(facts: dict[str, Any], kind: str, curves: str) -> str:
     passes = run["tokens"] / max(1, corpus["learned"]) if "learned" in corpus else facts["recipe"]["epochs"]
     return TRAINING.format(
         source=source, began=began, command=kind, recipe=facts["recipe"], run=run, passes=passes,
-        warmup=facts["recipe"]["warmup"], minutes=run["seconds"] / 60, threads=facts["threads"], torch=facts["torch"], curves=curves,
+        warmup=facts["recipe"]["warmup"], minutes=run["seconds"] / 60, place=_place(facts), torch=facts["torch"], curves=curves,
     )  # fmt: skip
+
+
+def _place(facts: dict[str, Any]) -> str:
+    device = facts.get("device", "cpu")
+    return f"{facts['threads']} CPU thread(s)" if device == "cpu" else f"a device of torch's kind {device}"
 
 
 def _calibration(facts: dict[str, Any], method: str) -> str:

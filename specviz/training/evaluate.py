@@ -12,8 +12,12 @@ import specviz
 from specviz.analysis.acceptance import Acceptance, acceptance
 from specviz.config import DecodeConfig, Method
 from specviz.engine.lm import Pair
+from specviz.i18n import Fault
+from specviz.models.checkpoints import DRAFT_FILE
+from specviz.training.calibrate import check_same
 from specviz.training.card import write_card
 from specviz.training.data import Clock, Report
+from specviz.training.files import write_text
 
 # Written by hand for this file: none is in the corpus, whose user turns the model wrote itself.
 PROMPTS = (
@@ -56,12 +60,19 @@ def measure(
 
 
 def make(pair: Pair, folder: Path, report: Report = print) -> None:
-    """Measure what `folder` holds of `pair`'s parts (draft.json, medusa.json), write the counts there, and the cards anew."""
-    for method, runs in RUNS.items():
+    """Measure `pair`'s parts, which are those in `folder`, write the counts into their JSON files there, and the cards anew.
+
+    Raises Fault where `folder` holds none, or others than are loaded.
+    """
+    there = [method for method in RUNS if (folder / f"{method}.json").is_file()]
+    if not there:
+        raise Fault("error.checkpoint_missing", path=folder, wanted=DRAFT_FILE)
+    for method in there:
+        part = pair.draft if method == "draft" else pair.medusa
+        check_same(folder / f"{method}.safetensors", "" if part is None else part.info.sha256)
+    for method in there:
         path, found = folder / f"{method}.json", []
-        if not path.is_file():
-            continue
-        for temperature, tree in runs:
+        for temperature, tree in RUNS[method]:
             clock, counts = Clock(), measure(pair, method, temperature, tree)
             row = {name: getattr(counts, name) for name in ("steps", "tokens", "drafted", "tested", "accepted")}
             depths = [[depth.accepted, depth.reached] for depth in counts.depths]
@@ -69,6 +80,7 @@ def make(pair: Pair, folder: Path, report: Report = print) -> None:
             report(f"{method} T={temperature:g} {tree or ''}: {row} {depths} in {clock}")
         facts = json.loads(path.read_text(encoding="utf-8"))
         dtype = str(pair.target.dtype).removeprefix("torch.")
+        facts["target"] = pair.target.info.name
         facts["acceptance"] = {"prompts": len(PROMPTS), "longest": LENGTH, "seed": SEED, "k": K, "dtype": dtype, "runs": found}
-        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        write_text(json.dumps(facts, indent=1) + "\n", path)
         write_card(folder, method)

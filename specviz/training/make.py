@@ -132,7 +132,7 @@ def _run(
     made_of = settings_of(corpus)
     facts = data.facts_of(texts)
     facts["corpus"] |= {name: made_of[name] for name in ("source", "seed", "target", "data") if name in made_of}
-    facts["corpus"]["wanted"] = made_of.get("tokens")
+    facts["device"] = next(iter(task.parameters().values())).device.type
     if start is not None:
         facts["start"] = _known(start / drafts.FILE if isinstance(recipe, drafts.Recipe) else start / heads.FILE)
     yield from loop.fit(task, texts, recipe, out, facts, stopped)

@@ -10,16 +10,14 @@ little towards short answers.
 """
 
 import contextlib
-import errno
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 
 from specviz.engine.lm import LanguageModel, Pair
 from specviz.engine.memory import memory
@@ -30,6 +28,7 @@ from specviz.models.output import lm_head
 from specviz.training import calibrate, data, make, medusa
 from specviz.training.batched import decoder
 from specviz.training.corpus import ANSWER_TOKENS, USER_TOKENS, Corpus, Settings, claim, settings_of, sizes_of, write
+from specviz.training.files import write_text, writing
 from specviz.training.status import SHARES, STOP, WORK, Phase, Pulse, Status
 
 Tell = Callable[[Status], None]
@@ -59,7 +58,7 @@ def heads(pair: Pair, folder: Path, status: Status, stopped: Stopped = never, te
     this machine, or the disk is full; what was there before stays.
     """
     run = _Run(pair, folder, status, stopped, tell)
-    with _disk(folder), memory(pair.device_name):
+    with writing(folder), memory(pair.device_name):
         for phase, work in zip(WORK, (run.write, run.train, run.calibrate), strict=True):
             if WORK.index(phase) < WORK.index(status.at):
                 continue
@@ -212,9 +211,12 @@ def gather(corpus: Path, texts: Path) -> None:
     numbers = torch.tensor(sorted(range(len(whole)), key=short.__getitem__)).argsort()
     made = texts.with_suffix(".part")
     shutil.rmtree(made, ignore_errors=True)
-    claim(made, {**settings_of(corpus), "tokens": len(whole.tokens)})
-    Corpus.join([replace(whole, numbers=numbers)]).save(made / "00000.safetensors")
-    made.rename(texts)
+    try:
+        claim(made, {**settings_of(corpus), "tokens": len(whole.tokens)})
+        Corpus.join([replace(whole, numbers=numbers)]).save(made / "00000.safetensors")
+        made.rename(texts)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
     shutil.rmtree(corpus)
 
 
@@ -226,17 +228,4 @@ def calibrate_on_text(folder: Path) -> None:
     path = folder / medusa.FILE.replace(".safetensors", ".json")
     facts = json.loads(path.read_text(encoding="utf-8"))
     measured = {"accuracies": facts["held_out"]["text_accuracies"], "calibration": {"on": "held-out texts"}}
-    path.write_text(json.dumps({"name": folder.name, **facts, **measured}, indent=1) + "\n", encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _disk(folder: Path) -> Iterator[None]:
-    """What a disk can do to a run, in a sentence; what was half written is gone, so that there is room to say it."""
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        for part in folder.rglob("*.part"):
-            shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "no space" in str(error).lower()
-        reason = getattr(error, "strerror", None) or error
-        raise Fault("training.disk_full" if full else "training.unwritable", path=folder, reason=reason) from error
+    write_text(json.dumps({"name": folder.name, **facts, **measured}, indent=1) + "\n", path)

@@ -231,7 +231,7 @@ def test_a_hub_pair_from_its_snapshots(empty_shelf, monkeypatch, tmp_path):
 def test_a_pair_is_loaded_once_even_when_two_ask(empty_shelf, monkeypatch, tmp_path):
     calls, started, pair = [], threading.Barrier(2), load_tiny(tmp_path)
 
-    def load_embedded(entry, where, progress, engine):
+    def load_embedded(entry, where, progress, engine, parts):
         calls.append(where)
         return replace(pair)
 

@@ -1,4 +1,10 @@
+from pathlib import Path
+
+import pytest
+
 import specviz
+from specviz.i18n import Fault
+from specviz.training import evaluate
 from specviz.training.evaluate import PROMPTS, K, measure
 from tests.fakes import table_pair
 
@@ -15,3 +21,16 @@ def test_counts_are_added_up_over_prompts():
     assert counts.tokens == sum(len(trace.token_ids) for trace in traces) == 40
     assert counts.steps == sum(len(trace.steps) for trace in traces)
     assert counts.accepted == sum(token.kind == "accepted" for trace in traces for token in trace.emitted) > 0
+
+
+def test_only_what_the_folder_holds_is_measured(tmp_path: Path):
+    """A figure must not stand beside weights that it was not measured on."""
+    with pytest.raises(Fault, match="There is no checkpoint"):
+        evaluate.make(table_pair(), tmp_path)
+    (tmp_path / "draft.json").write_text("{}")
+    with pytest.raises(Fault, match="There is no checkpoint"):
+        evaluate.make(table_pair(), tmp_path)
+    (tmp_path / "draft.safetensors").write_bytes(b"other weights")
+    with pytest.raises(Fault) as fault:
+        evaluate.make(table_pair(), tmp_path)
+    assert fault.value.key == "training.other_weights" and (tmp_path / "draft.json").read_text() == "{}"

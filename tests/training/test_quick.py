@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from specviz.engine.lm import Pair
@@ -136,11 +137,11 @@ def test_a_budget_that_is_too_small_is_one_sentence(pair, tmp_path, monkeypatch)
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_room_to_say_it(pair, tmp_path, monkeypatch):
-    def full(corpus: Corpus, path: Path) -> None:
-        path.with_suffix(".part").write_bytes(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(Corpus, "save", full)
+    monkeypatch.setattr("specviz.training.files.save_file", full)
     with pytest.raises(Fault) as fault:
         run(pair, tmp_path)
     assert fault.value.key == "training.disk_full"
