@@ -47,9 +47,9 @@ def train_corpus(
 ) -> None:
     """Write a corpus; an interrupted one is taken up where it was left."""
     with sentences(), resumable(out):
+        from specviz.models.files import writing
         from specviz.training import chat as chats
         from specviz.training import corpus
-        from specviz.training.files import writing
 
         if prompts is not None and chat is not None:
             raise Fault("training.prompts_and_chat")

@@ -30,7 +30,7 @@ def tiny(tmp_path_factory):
 @pytest.fixture
 def cli(monkeypatch, tiny):
     """Runs a command; every pair is the tiny one."""
-    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress, engine: tiny)
+    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress, engine, parts=None: tiny)
     monkeypatch.setattr("specviz.analysis.hardware.peaks", lambda device, dtype: PEAKS)
     monkeypatch.setenv("COLUMNS", "200")
     return lambda *arguments: CliRunner().invoke(app, list(arguments))

@@ -16,11 +16,11 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from specviz.i18n import Fault
 from specviz.models.checkpoints import Parts
+from specviz.models.files import write_tensors, write_text
 from specviz.models.tensors import card
 
 Format = Literal["v1", "v2", "vllm"]
@@ -54,10 +54,10 @@ class Export:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for path in weights:
-                _save({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+                write_tensors(tensors, path)
             files = {"config.json": config} | ({weights[0].with_suffix(".json").name: beside} if beside else {})
             for name, facts in files.items():
-                (folder / name).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+                write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", folder / name)
         except (OSError, SafetensorError, RuntimeError) as error:
             raise Fault("cli.unwritable", path=folder, reason=str(error).splitlines()[0][:160]) from error
         return [*weights, *(folder / name for name in files)]
@@ -115,13 +115,3 @@ class Export:
         head = self.lm_head.detach().cpu() if ids is None else self.lm_head.detach().cpu()[ids]
         narrow = head.to(self.parts.blocks[0][0][0].dtype)
         return [narrow if torch.equal(narrow.to(head.dtype), head) else head] * len(self.parts.blocks)
-
-
-def _save(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a checkpoint whole, or not at all."""
-    part = path.with_name(path.name + ".part")
-    if path.suffix == ".pt":
-        torch.save(tensors, part)
-    else:
-        save_file(tensors, part)
-    part.replace(path)

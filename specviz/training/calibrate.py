@@ -26,10 +26,10 @@ from specviz.engine.proposers.ngram import NGram
 from specviz.i18n import Fault
 from specviz.models.checkpoints import DRAFT_FILE, medusa_file
 from specviz.models.embedded import sha256
+from specviz.models.files import write_text
 from specviz.training.batched import decoder
 from specviz.training.corpus import Corpus
 from specviz.training.data import split
-from specviz.training.files import write_text
 
 RANKS, DEPTHS = 10, 8
 PROMPTS, ANSWER = 48, 128  # the most prompts, and the most tokens of each answer

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from specviz.engine.lm import LanguageModel, Pair, Tokenizer
 from specviz.i18n import Fault
+from specviz.models.files import writing
 from specviz.training.corpus import PART, Corpus
-from specviz.training.files import writing
 from specviz.training.parts import claim, sizes_of
 
 ROLES = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "chatgpt": "assistant", "bard": "assistant",

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from specviz.engine.lm import Pair, Tokenizer
 from specviz.i18n import Fault
+from specviz.models.files import write_tensors
 from specviz.training.batched import decoder, sample_top_k
-from specviz.training.files import write_tensors
 from specviz.training.openers import OPENERS
 from specviz.training.parts import claim, contiguous, settings_of, sizes_of
 

@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from specviz.training.files import write_text
+from specviz.models.files import write_text
 from specviz.training.loop import CURVES, Entry, names_of, read_log
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito

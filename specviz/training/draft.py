@@ -21,9 +21,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specviz.i18n import Fault
+from specviz.models.files import write_tensors, write_text
 from specviz.training import data
 from specviz.training.corpus import Corpus
-from specviz.training.files import write_tensors, write_text
 from specviz.training.loop import Schedule
 
 WEIGHTS = (

@@ -14,10 +14,10 @@ from specviz.config import DecodeConfig, Method
 from specviz.engine.lm import Pair
 from specviz.i18n import Fault
 from specviz.models.checkpoints import DRAFT_FILE
+from specviz.models.files import write_text
 from specviz.training.calibrate import check_same
 from specviz.training.card import write_card
 from specviz.training.data import Clock, Report
-from specviz.training.files import write_text
 
 # Written by hand for this file: none is in the corpus, whose user turns the model wrote itself.
 PROMPTS = (

@@ -21,9 +21,9 @@ from safetensors import safe_open
 from torch import Tensor
 
 from specviz.i18n import Fault
+from specviz.models.files import write_tensors, write_text, writing
 from specviz.training import data
 from specviz.training.corpus import Corpus
-from specviz.training.files import write_tensors, write_text, writing
 
 CHECKPOINT, LOG, CURVES = "checkpoint.safetensors", "log.jsonl", "curves.svg"
 LOGGED = 20  # steps between two entries

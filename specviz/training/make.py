@@ -10,12 +10,12 @@ import torch
 
 from specviz.i18n import Fault
 from specviz.models.embedded import sha256
+from specviz.models.files import writing
 from specviz.training import curves, data, loop
 from specviz.training import draft as drafts
 from specviz.training import medusa as heads
 from specviz.training import medusa2 as joint
 from specviz.training.corpus import Corpus
-from specviz.training.files import writing
 from specviz.training.parts import settings_of
 
 Stopped = Callable[[], bool]

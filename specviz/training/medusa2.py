@@ -24,9 +24,9 @@ from jaxtyping import Float
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from torch import Tensor
 
+from specviz.models.files import write_tensors, write_text
 from specviz.training import data, medusa
 from specviz.training.corpus import Corpus
-from specviz.training.files import write_tensors, write_text
 
 LMS = ("kl", "ce")
 LAMBDA = 0.2  # λ₀

@@ -8,7 +8,7 @@ from typing import Any
 from safetensors import safe_open
 
 from specviz.i18n import Fault
-from specviz.training.files import write_text
+from specviz.models.files import write_text
 
 SETTINGS = "settings.json"
 

@@ -24,11 +24,11 @@ from specviz.engine.memory import memory
 from specviz.i18n import Fault
 from specviz.models.checkpoints import load_medusa
 from specviz.models.device import free_memory
+from specviz.models.files import write_text, writing
 from specviz.models.output import lm_head
 from specviz.training import calibrate, data, make, medusa
 from specviz.training.batched import decoder
 from specviz.training.corpus import ANSWER_TOKENS, USER_TOKENS, Corpus, Settings, claim, settings_of, sizes_of, write
-from specviz.training.files import write_text, writing
 from specviz.training.status import SHARES, STOP, WORK, Phase, Pulse, Status
 
 Tell = Callable[[Status], None]

@@ -141,7 +141,7 @@ def test_the_command_line_writes_heads_and_says_where(tmp_path: Path, monkeypatc
     write_tokenizer(model)
     write_llama(model)
     pair = loading.load_local(model, device="cpu", dtype="float32")
-    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress, engine: pair)
+    monkeypatch.setattr(loading, "load", lambda name, device, dtype, progress, engine, parts: pair)
     (tmp_path / "in").mkdir()
     heads = {"0.0.linear.weight": torch.randn(32, 32), "0.0.linear.bias": torch.randn(32)}
     save_file({**heads, "token_map": MAP}, tmp_path / "in" / "medusa.safetensors")

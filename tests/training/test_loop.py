@@ -17,9 +17,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specviz.i18n import Fault
-from specviz.training import data, files, loop
+from specviz.models import files
+from specviz.training import data, loop
 from specviz.training.corpus import Corpus
-from tests.training.test_files import FULL
+from tests.models.test_files import FULL
 from tests.training.texts import texts_of
 
 SCHEDULE = loop.Schedule(epochs=2, batch=24, peak=0.1, warmup=0.1, decay=0.01, seed=3)

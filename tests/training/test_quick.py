@@ -141,7 +141,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_room_to_say_it(pair, tmp_path, m
         path.write_bytes(b"half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("specviz.training.files.save_file", full)
+    monkeypatch.setattr("specviz.models.files.save_file", full)
     with pytest.raises(Fault) as fault:
         run(pair, tmp_path)
     assert fault.value.key == "training.disk_full"

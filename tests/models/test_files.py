@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from specviz.i18n import Fault
-from specviz.training import files
+from specviz.models import files
 
 FULL = "Error while serializing: I/O error: No space left on device (os error 28)"  # what safetensors says on a full disk
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -17,12 +18,16 @@ _SYSTEM = re.compile(r"\(os error (\d+)\)")  # how safetensors tells what the sy
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file. Raises OSError."""
+    """A safetensors file, or, where the name ends in .pt, torch's pickle of the same. Raises OSError."""
 
     def save(part: Path) -> None:
+        plain = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        if path.suffix == ".pt":
+            torch.save(plain, part)
+            return
         part.touch()
         mode = part.stat().st_mode  # what a new file may be; safetensors would make it one that only its owner can read
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part, metadata)
+        save_file(plain, part, metadata)
         part.chmod(mode)
 
     try:
