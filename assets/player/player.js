@@ -88,11 +88,16 @@ class SpecvizPlayer {
     this.text.settle();
     for (const panel of this.all) panel.settle();
     clearTimeout(this.leisure);
-    this.leisure = setTimeout(() => this.all.forEach((panel) => panel.refresh(NOTHING, true)), 400);
+    this.leisure = setTimeout(() => this.drawTheRest(), 400);
     if (changed.has("language")) for (const part of [this.help, this.explained]) part.label();
     setFlag(this.root, "sv-busy", this.store.incoming || (this.store.run?.live && !this.store.run.done));
     setFlag(this.root, "sv-stale", this.store.incoming);
     if (["step", "run", "language", "node"].some((name) => changed.has(name))) this.announce(changed);
+  }
+
+  /** Draw what waits out of sight too. */
+  drawTheRest() {
+    for (const panel of this.all) panel.refresh(NOTHING, true);
   }
 
   /** What the step did, for those who hear the page; said once the movement rests. */
@@ -304,6 +309,7 @@ class Explained {
 
   scroll(element) {
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.player.drawTheRest(); // a card that grew on the way would push the place away
     element.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 }
