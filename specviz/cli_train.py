@@ -55,7 +55,7 @@ def train_corpus(
             raise Fault("training.prompts_and_chat")
         settings, part = corpus.Settings(tokens, rows, seed, () if prompts is None else _prompts(prompts)), corpus.share_of(share)
         model = load_pair(pair, device, dtype)
-        with amount_bar("cli.reading" if chat else "cli.writing", tokens) as show, writing(out):
+        with amount_bar("cli.reading" if chat else "cli.writing", -(-tokens // part[1])) as show, writing(out):
             if chat is not None:
                 chats.write(model, chat, out, tokens, show)
             else:
