@@ -1,5 +1,6 @@
 """What all trainings share: the split of a corpus, its vocabulary, its batches, and the learning rate."""
 
+import contextlib
 import ctypes
 import math
 import sys
@@ -129,13 +130,20 @@ def fitting(tensor: Tensor, like: Tensor, name: str, path: Path) -> Tensor:
 
 def keep_freed_memory() -> None:
     """Ask glibc to keep the memory of freed tensors: handing it back and faulting it in again is a good part of a step's time."""
+    _ask_libc("mallopt", -4, 0)  # M_MMAP_MAX: no block by mmap
+    _ask_libc("mallopt", -1, 2**31 - 1)  # M_TRIM_THRESHOLD
+
+
+def hand_back_freed_memory() -> None:
+    """Hand back what was kept, now and then: batches of all shapes leave holes between blocks that add up to gigabytes in an hour."""
+    _ask_libc("malloc_trim", 0)
+
+
+def _ask_libc(name: str, *values: int) -> None:
+    """Call a function of glibc; another libc does without."""
     if sys.platform == "linux":
-        try:
-            libc = ctypes.CDLL("libc.so.6")
-            libc.mallopt(-4, 0)  # M_MMAP_MAX: no block by mmap
-            libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
-        except (OSError, AttributeError):
-            return  # another libc: only slower
+        with contextlib.suppress(OSError, AttributeError):
+            getattr(ctypes.CDLL("libc.so.6"), name)(*values)
 
 
 def facts_of(corpus: Corpus) -> dict[str, Any]:

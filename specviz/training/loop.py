@@ -239,6 +239,7 @@ class _Run:
         facts = {"step": self.step, "tokens": self.tokens, "seconds": self.seconds}
         text = {key: str(value) for key, value in facts.items()} | {"settings": self._settings()}
         write_tensors(tensors, self.folder / CHECKPOINT, text)
+        data.hand_back_freed_memory()
         self.saved = time.monotonic()
 
     def _settings(self) -> str:

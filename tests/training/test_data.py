@@ -1,4 +1,6 @@
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,6 +10,19 @@ from hypothesis import strategies as st
 from specviz.i18n import Fault
 from specviz.training import data
 from tests.training.texts import periodic, texts_of
+
+HOLES = """
+import psutil, torch
+from specviz.training import data
+size = lambda: psutil.Process().memory_info().rss
+data.keep_freed_memory()
+before = size()
+big, small = zip(*((torch.ones(1_000_000), torch.ones(3)) for _ in range(100)))
+del big  # holes between the small ones
+kept = size() - before
+data.hand_back_freed_memory()
+print(kept, size() - before)
+"""
 
 
 def test_every_32nd_number_is_held_out_whatever_the_size_of_the_corpus():
@@ -105,3 +120,10 @@ def test_what_a_card_says_of_the_data():
     texts, _ = periodic(3, conversations=40)
     facts = data.facts_of(dataclasses.replace(texts, numbers=texts.numbers + 1))
     assert facts["corpus"] == {"tokens": 2400, "conversations": 40, "learned": 2400, "held_out": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone is asked to keep memory")
+def test_freed_memory_is_kept_for_the_next_step_and_handed_back_when_asked():
+    done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
+    kept, left = map(int, done.stdout.split())
+    assert kept > 300e6 and left < 50e6
