@@ -150,6 +150,23 @@ def train_medusa2(
         follow(make.medusa2(_target(pair, corpus, out), corpus, out, recipe, start, warm), out)
 
 
+@train.command("soften", help=t(LANG, "cli.train_soften"))
+def train_soften(
+    corpus: CorpusFolder = CORPUS,
+    most: Annotated[float, option("cli.most_kl", "--most-kl", min=1e-6)] = 0.02,
+    pair: TrainedPair = "embedded",
+    out: Out = Path("medusa2"),
+) -> None:
+    """Bring the adapter in `out` nearer to the original."""
+    with sentences():
+        from specviz.training import make
+
+        def tell(alpha: float, kl: float) -> None:
+            print(t(LANG, "cli.softened", alpha=f"{alpha:.2f}", kl=f"{kl:.4f}"), flush=True)
+
+        make.soften(_target(pair, corpus, out), corpus, out, most, tell)
+
+
 @train.command("heads", help=t(LANG, "cli.train_heads"))
 def train_heads(
     out: Out,

@@ -38,6 +38,7 @@ DRIFT = {
     "kl": "on the held-out conversations KL(original‖student) is {kl:.4f} nats a token; L_LM was that KL, on the training data.",
     "ce": "on the held-out conversations KL(original‖student) is {kl:.4f} nats a token; L_LM was the cross-entropy of the text.",
 }
+SOFTENED = " For that, the adapter's scale α was lowered from {from:g} to {alpha:.3g} after the training (`train soften`)."
 SOURCES = {
     "self-distilled": """{tokens:,} tokens in {conversations:,} conversations that the target held with itself (self-distillation), and no
   other text. {held_out} of them, every 32nd, were held out. `python -m specviz train corpus --tokens {tokens} --seed {seed}`""",
@@ -101,7 +102,8 @@ def _title(facts: dict[str, Any], kind: str) -> str:
         return TITLE[kind].format(target=facts["target"], vocabulary=facts["vocabulary"], layers=", ".join(map(str, facts["layers"])))
     known = {"labels": LABELS[recipe["labels"]], "head": OWN_HEAD if recipe["untied"] else SHARED_HEAD}
     if kind == "medusa2":
-        known["drift"] = DRIFT[recipe["lm"]].format(**facts["held_out"])
+        softened = SOFTENED.format(**facts["softened"]) if "softened" in facts else ""
+        known["drift"] = DRIFT[recipe["lm"]].format(**facts["held_out"]) + softened
     return TITLE[kind].format(**facts, **known)
 
 

@@ -83,6 +83,18 @@ def medusa2(
         task.release()
 
 
+def soften(target: torch.nn.Module, corpus: Path, folder: Path, most: float, tried: Callable[[float, float], None]) -> None:
+    """Lower the scale of the Medusa-2 adapter in `folder` until it keeps the held-out KL under `most` (see `medusa2.soften`)."""
+    task, facts = joint.load(target, _read(corpus, target), folder)
+    trained = task.alpha
+    try:
+        facts["held_out"] = joint.soften(task, most, tried)
+        facts["softened"] = {"alpha": task.alpha, "from": trained, "most": most}
+        task.save(folder, facts)
+    finally:
+        task.release()
+
+
 def layers_of(text: str) -> tuple[int, ...]:
     """ "0,1,2,29" as numbers; raises Fault where it is no such list."""
     try:

@@ -13,17 +13,22 @@ KL runs over the whole vocabulary, which is most of a step's cost, so it is take
 """
 
 import json
+import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file
 from torch import Tensor
 
+from specviz.i18n import Fault
 from specviz.models.files import write_tensors, write_text
 from specviz.training import data, medusa
 from specviz.training.corpus import Corpus
@@ -31,6 +36,8 @@ from specviz.training.corpus import Corpus
 LMS = ("kl", "ce")
 LAMBDA = 0.2  # λ₀
 HEADS_FASTER = 4.0  # the heads' learning rate against the backbone's
+SOFTER = 0.98  # α is chosen for this share of the KL that is allowed
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -42,7 +49,7 @@ class Recipe(medusa.Recipe):
     """
 
     rank: int = 16
-    alpha: int = 16
+    alpha: float = 16
     depth: int = 12
     lm: str | None = None  # None: by the kind of corpus
     share: float = 0.25
@@ -77,6 +84,18 @@ class Medusa2:
             warnings.simplefilter("ignore", FutureWarning)  # peft still calls a property of transformers by its former name
             torch.manual_seed(recipe.seed)  # peft draws A; B is zero, so that the student starts as the teacher
             self.model = get_peft_model(target, config)
+
+    @property
+    def alpha(self) -> float:
+        """The adapter's scale α: what it adds to a weight is (α/r)·B·A."""
+        return self.model.peft_config["default"].lora_alpha
+
+    @alpha.setter
+    def alpha(self, alpha: float) -> None:
+        self.model.peft_config["default"].lora_alpha = alpha
+        for module in self.model.modules():
+            if isinstance(module, LoraLayer):
+                module.scaling["default"] = alpha / self.recipe.rank
 
     def release(self) -> None:
         """Take the adapter out of `target` again, which is then what it was."""
@@ -138,7 +157,34 @@ class Medusa2:
         """adapter_model.safetensors and adapter_config.json (peft's format), medusa.safetensors and medusa.json."""
         config = {**self.model.peft_config["default"].to_dict(), "base_model_name_or_path": None, "inference_mode": True}
         weights = get_peft_model_state_dict(self.model, save_embedding_layers=False)
-        write_tensors({name: weight.detach() for name, weight in weights.items()}, folder / "adapter_model.safetensors")
+        write_tensors({name: weight.detach() for name, weight in weights.items()}, folder / WEIGHTS)
         plain = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
-        write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", folder / "adapter_config.json")
+        write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", folder / CONFIG)
         medusa.save(self.blocks, self.token_map, folder, {"recipe": vars(self.recipe), **facts})
+
+
+def load(target: torch.nn.Module, corpus: Corpus, folder: Path) -> tuple[Medusa2, dict[str, Any]]:
+    """What was trained in `folder`, around `target`, as a task, and what is known of it; raises Fault where there is none."""
+    if missing := [name for name in (medusa.FILE, "medusa.json", WEIGHTS) if not (folder / name).is_file()]:
+        raise Fault("error.checkpoint_missing", path=folder, wanted=missing[0])
+    facts = json.loads((folder / "medusa.json").read_text(encoding="utf-8"))
+    known = {field.name for field in fields(Recipe)}
+    task = Medusa2(target, corpus, Recipe(**{name: value for name, value in facts["recipe"].items() if name in known}))
+    task.blocks.start_from(folder, task.token_map)
+    set_peft_model_state_dict(task.model, load_file(folder / WEIGHTS))
+    task.alpha = facts.get("softened", facts["recipe"])["alpha"]
+    return task, facts
+
+
+def soften(task: Medusa2, most: float, tried: Callable[[float, float], None] = lambda alpha, kl: None) -> dict[str, Any]:
+    """Lower the adapter's α until the held-out KL(teacher‖student) is at most `most` nats; returns the held-out figures there.
+
+    KL grows with the square of a small change of the weights (its first derivative is 0 where student and teacher are one), so
+    α·√(most/KL) is tried next. `tried` is told every α with its KL.
+    """
+    while True:
+        found = task.held_out()
+        tried(task.alpha, found["kl"])
+        if found["kl"] <= most:
+            return found
+        task.alpha *= math.sqrt(SOFTER * most / found["kl"])

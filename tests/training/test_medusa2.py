@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.i18n import Fault
 from specviz.models.adapters import merge
 from specviz.models.checkpoints import load_medusa
 from specviz.training import data, loop, medusa, medusa2
@@ -230,3 +232,38 @@ def test_what_is_saved_is_the_student_and_its_heads(trained, tiny_folder: Path, 
             torch.testing.assert_close(states, task.states(batch), rtol=1e-4, atol=1e-4)
     heads = load_medusa(folder, fresh(tiny_folder))
     assert heads.count == 3 and json.loads((folder / "medusa.json").read_text())["held_out"]["kl"] > 0
+
+
+# ---- nearer to the original -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_softened_adapter_keeps_its_kl_in_its_files_and_merged(tiny_folder: Path, corpus: Corpus, trained, tmp_path: Path):
+    task, folder = trained
+    shutil.copytree(folder, tmp_path / "softened")
+    tried: list[tuple[float, float]] = []
+    again, facts = medusa2.load(fresh(tiny_folder), corpus, folder)
+    kl = task.held_out()["kl"]
+    assert again.held_out()["kl"] == pytest.approx(kl, rel=0.02)
+    found = medusa2.soften(again, kl / 2, lambda *one: tried.append(one))
+    assert found["kl"] <= kl / 2 and [alpha for alpha, _ in tried] == sorted((alpha for alpha, _ in tried), reverse=True)
+    assert kl / 4 < found["kl"], "no further than it must"
+    again.save(tmp_path / "softened", facts | {"softened": {"alpha": again.alpha}})
+    batch = some(corpus)
+    merged = merge(fresh(tiny_folder), tmp_path / "softened")
+    states = merged.model(input_ids=batch.ids).last_hidden_state.flatten(0, 1)[batch.places]
+    torch.testing.assert_close(states, again.states(batch), rtol=1e-4, atol=1e-4)
+    third, _ = medusa2.load(fresh(tiny_folder), corpus, tmp_path / "softened")
+    assert third.alpha == again.alpha and torch.allclose(third.states(batch), states, atol=1e-4)
+
+
+def test_nothing_is_changed_where_the_kl_holds(tiny_folder: Path, corpus: Corpus, trained):
+    _, folder = trained
+    task, _ = medusa2.load(fresh(tiny_folder), corpus, folder)
+    medusa2.soften(task, 1e3)
+    assert task.alpha == RECIPE.alpha
+
+
+def test_a_folder_without_an_adapter_is_named(tiny_folder: Path, corpus: Corpus, trained, tmp_path: Path):
+    shutil.copy(trained[1] / "medusa.safetensors", tmp_path)
+    with pytest.raises(Fault, match=r"medusa\.json"):
+        medusa2.load(fresh(tiny_folder), corpus, tmp_path)
