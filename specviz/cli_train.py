@@ -214,12 +214,16 @@ def train_calibrate(
 
 
 @train.command("evaluate", help=t(LANG, "cli.train_evaluate"))
-def train_evaluate(pair: PairName = "embedded", out: Out = SHIPPED) -> None:
+def train_evaluate(
+    corpus: Annotated[Path | None, option("cli.asked_corpus", "--corpus")] = None, pair: PairName = "embedded", out: Out = SHIPPED
+) -> None:
     """Measure acceptance of the trained parts in `out`, and write their cards."""
     with sentences():
         from specviz.training import evaluate
+        from specviz.training.corpus import Corpus
 
-        evaluate.make(load_pair(pair, None, None, parts=out), out)
+        texts = None if corpus is None else Corpus.load(corpus)
+        evaluate.make(load_pair(pair, None, None, parts=out), out, texts)
 
 
 @train.command("export", help=t(LANG, "cli.train_export"))

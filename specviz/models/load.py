@@ -150,7 +150,7 @@ def _load_embedded(
     new_draft, new_heads, new_adapter = trained_in(parts)
     adapter = new_adapter or entry.adapter
     if adapter is not None:
-        model, info = _adapted(model, info, adapter, entry.label if new_adapter is None else f"{info.name} + {adapter.name}")
+        model, info = _adapted(model, info, adapter, f"{info.name} + {adapter.name}" if entry.adapter is None else entry.label)
     ends = eos_ids(model, tokenizer)
     drafts, trained = new_draft or SHIPPED, new_heads or entry.adapter or SHIPPED
     # The shipped draft was made for the target without an adapter. With one it is another q, and every lossless rule is lossless for

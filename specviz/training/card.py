@@ -68,11 +68,15 @@ How often the candidate of a rank is the target's own greedy token, over {answer
 {prompts} held-out user turns (`python -m specviz train calibrate --method {method}`{given}):"""
 GIVEN = "; at a depth, among the places where the first candidates above were right"
 ON_TEXT = "Against the text of the held-out conversations, half of which was drawn and not greedy:"
-ACCEPTANCE = """## Acceptance on fresh prompts
+ASKED = {
+    "acceptance": ("fresh prompts", "prompts of `specviz/training/evaluate.py`, which are not in the corpus"),
+    "held_out_acceptance": ("held-out prompts", "held-out user turns of the corpus that come first"),
+}
+ACCEPTANCE = """## Acceptance on {title}
 
-The {prompts} prompts of `specviz/training/evaluate.py`, which are not in the corpus; at most {longest} tokens each, rule rejection,
-{dtype}, seed {seed}. Tokens per step = tokens ÷ target passes; acceptance = accepted ÷ tested candidates{remark};
-by depth: accepted ÷ steps that got that far.
+The {prompts} {what}; at most {longest} tokens each, rule rejection, {dtype}, seed {seed}.
+Tokens per step = tokens ÷ target passes; acceptance = accepted ÷ tested candidates{remark}; by depth: accepted ÷ steps
+that got that far.
 
 | T | candidates | target passes | tokens | tokens per step | acceptance | by depth |
 |---|---|---|---|---|---|---|"""
@@ -103,8 +107,9 @@ def _title(facts: dict[str, Any], kind: str) -> str:
     known = {"labels": LABELS[recipe["labels"]], "head": OWN_HEAD if recipe["untied"] else SHARED_HEAD}
     if kind == "medusa2":
         softened = SOFTENED.format(**facts["softened"]) if "softened" in facts else ""
+        known["target"] = facts["target"].partition(" + ")[0]  # what the adapter was made for
         known["drift"] = DRIFT[recipe["lm"]].format(**facts["held_out"]) + softened
-    return TITLE[kind].format(**facts, **known)
+    return TITLE[kind].format(**facts | known)
 
 
 def _training(facts: dict[str, Any], kind: str, curves: str) -> str:
@@ -140,11 +145,12 @@ def _ranks(accuracies: list[list[float]]) -> str:
 
 
 def _acceptance(facts: dict[str, Any], method: str) -> str:
-    if "acceptance" not in facts:
-        return ""
-    found = facts["acceptance"]
-    rows = [_run(run, found["k"]) for run in found["runs"]]
-    return "\n".join([ACCEPTANCE.format(**found, remark="" if method == "draft" else OF_A_TREE), *rows])
+    remark, found = "" if method == "draft" else OF_A_TREE, []
+    for name, (title, what) in ASKED.items():
+        if measured := facts.get(name):
+            rows = [_run(run, measured["k"]) for run in measured["runs"]]
+            found.append("\n".join([ACCEPTANCE.format(**measured, title=title, what=what, remark=remark), *rows]))
+    return "\n\n".join(found)
 
 
 def _run(run: dict[str, Any], k: int) -> str:

@@ -168,6 +168,14 @@ def write(
             _save(finished, folder)
 
 
+def question(corpus: Corpus, i: int, tokenizer: Tokenizer) -> str | None:
+    """What the user asks in conversation `i`, as text; None where it does not begin with that one turn in the chat template."""
+    template = _template(tokenizer, USER_TOKENS)
+    ids = corpus.tokens[corpus.conversation(i)][: corpus.answer(i)].tolist()
+    start, end = len(template.prefix), len(ids) - len(template.turn_over)
+    return tokenizer.decode(ids[start:end]) if ids[:start] == template.prefix and ids[end:] == template.turn_over else None
+
+
 def share_of(text: str) -> tuple[int, int]:
     """ "2/3" as (2, 3); raises Fault where it is no such share."""
     part, slash, parts = text.partition("/")

@@ -5,8 +5,10 @@ import pytest
 import specviz
 from specviz.i18n import Fault
 from specviz.training import evaluate
+from specviz.training.corpus import Corpus, Settings, write
 from specviz.training.evaluate import PROMPTS, K, measure
 from tests.fakes import table_pair
+from tests.training.texts import texts_of
 
 
 def test_prompts_are_all_different():
@@ -34,3 +36,11 @@ def test_only_what_the_folder_holds_is_measured(tmp_path: Path):
     with pytest.raises(Fault) as fault:
         evaluate.make(table_pair(), tmp_path)
     assert fault.value.key == "training.other_weights" and (tmp_path / "draft.json").read_text() == "{}"
+
+
+def test_held_out_questions_are_those_of_the_corpus_without_its_template(pair, tmp_path: Path):
+    write(pair, Settings(tokens=2_000, rows=4, seed=1, prompts=("the cat", "a mat")), tmp_path)
+    assert set(evaluate.held_out_questions(pair, Corpus.load(tmp_path))) <= {"the cat", "a mat"}
+    texts = texts_of([5, 6, 1], [5, 6, 2], learned=[[False, True, True]] * 2)
+    with pytest.raises(Fault, match="held-out"):
+        evaluate.held_out_questions(pair, texts)  # no chat template around what was asked
