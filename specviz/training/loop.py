@@ -236,8 +236,7 @@ class _Run:
         tensors = {f"weight.{name}": weight.detach() for name, weight in self.task.parameters().items()}
         for name, weight in self.task.parameters().items():
             tensors |= {f"{key}.{name}": moment for key, moment in self.optimizer.state.get(weight, {}).items()}
-        facts = {"step": self.step, "tokens": self.tokens, "seconds": self.seconds}
-        text = {key: str(value) for key, value in facts.items()} | {"settings": self._settings()}
+        text = {name: str(getattr(self, name)) for name in ("step", "tokens", "seconds")} | {"settings": self._settings()}
         write_tensors(tensors, self.folder / CHECKPOINT, text)
         data.hand_back_freed_memory()
         self.saved = time.monotonic()

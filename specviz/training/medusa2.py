@@ -49,7 +49,7 @@ class Recipe(medusa.Recipe):
     """
 
     rank: int = 16
-    alpha: float = 16
+    alpha: int = 16
     depth: int = 12
     lm: str | None = None  # None: by the kind of corpus
     share: float = 0.25
@@ -92,6 +92,7 @@ class Medusa2:
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
+        """The scale from now on, in the forward pass and in what is saved."""
         self.model.peft_config["default"].lora_alpha = alpha
         for module in self.model.modules():
             if isinstance(module, LoraLayer):

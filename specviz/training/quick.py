@@ -34,8 +34,8 @@ from specviz.training.status import SHARES, STOP, WORK, Phase, Pulse, Status
 Tell = Callable[[Status], None]
 Stopped = Callable[[], bool]
 
-HEADS = 4
-MOST_TOKENS, MOST_BYTES = 1_000_000, 2e9  # of a corpus: what the best heads here were trained on; its states, in memory and on the disk
+HEADS, BLOCKS = 4, 3  # three residual blocks learn more from the same text than one: docs/training.md has the figures
+MOST_TOKENS, MOST_BYTES = 1_000_000, 2e9  # of a corpus, and of its states, in memory and on the disk
 LEAST_ROWS, MOST_ROWS = 4, 192
 CACHES = 0.25  # of the free memory, for the keys and values of all rows
 TURN = USER_TOKENS + ANSWER_TOKENS + 64  # tokens of the longest conversation; assumed: the template around it has no more than 64
@@ -142,7 +142,7 @@ class _Run:
         facts = self.status.training
         if "minutes" not in facts:
             facts["minutes"] = round(max(3.0, (1 - SHARES["calibrating"]) * self.status.budget - self.seconds) / 60, 4)
-        recipe = medusa.Recipe(heads=HEADS, minutes=facts["minutes"], batch=BATCH, labels="soft")
+        recipe = medusa.Recipe(heads=HEADS, layers=BLOCKS, minutes=facts["minutes"], batch=BATCH, labels="soft")
         for entry in make.medusa1(self.head, self.folder / TEXTS, self.folder, recipe, stopped=self.stopped):
             facts.update(tokens=entry.tokens, seconds=entry.seconds, done=entry.done, step=entry.step)
             self.note(at_once=entry.held_out is not None)
