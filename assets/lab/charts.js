@@ -1,12 +1,8 @@
 /* The lab's two charts: what a tree of each size should yield, and how many candidates all combinations take. Their bases come from Python. */
 
-class CurveCard extends ChartCard {
-  constructor(lab) {
-    super(lab, "curve", "computed");
-  }
-
+class CurveCard extends TabChart {
   get columns() {
-    return ["lab.col_size", "lab.col_added", "lab.col_gain", "lab.col_expected", "lab.col_rate"];
+    return ["@lab.col_size", "@lab.col_added", "@lab.col_gain", "@lab.col_expected", "@lab.col_rate"];
   }
 
   build() {
@@ -17,16 +13,16 @@ class CurveCard extends ChartCard {
 
   refresh() {
     super.refresh();
-    setText(this.foot, this.lab.grown ? this.inWords() : "");
+    setText(this.foot, this.tab.grown ? this.inWords() : "");
   }
 
   picture() {
-    const { lab } = this;
-    return [lab.grown.id, lab.horizon, lab.tree.length, lab.expected.value, lab.fastest?.at ?? null];
+    const { tab: lab } = this;
+    return lab.grown && [lab.grown.id, lab.horizon, lab.tree.length, lab.expected.value, lab.fastest?.at ?? null];
   }
 
   figure() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const { data, layout } = lab.grown.figures.curve;
     const most = Math.min(lab.horizon, lab.grown.order.length);
     const [curve, best, now] = data;
@@ -44,14 +40,14 @@ class CurveCard extends ChartCard {
 
   /** The size with the most tokens a second by measured passes, or why there is none. */
   inWords() {
-    const { lab } = this;
+    const { tab: lab } = this;
     if (!lab.fastest) return this.say(["medusa", "assumed"].includes(lab.source) ? "lab.no_pace" : "lab.no_pace_source");
     const { at, rate } = lab.fastest;
     return this.say(lab.pace.live ? "lab.fastest_here" : "lab.fastest_recorded", { candidates: at, rate: number(rate, 3), device: lab.pace.device });
   }
 
   rows() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const rates = new Map(lab.rates.map(({ at, rate }) => [at, rate]));
     const { order, expected } = lab.grown;
     return order.slice(0, lab.horizon).map((path, i) => ({
@@ -60,33 +56,29 @@ class CurveCard extends ChartCard {
   }
 }
 
-class CartesianCard extends ChartCard {
-  constructor(lab) {
-    super(lab, "cartesian", "computed");
-  }
-
+class CartesianCard extends TabChart {
   get columns() {
-    return ["lab.col_depth", "lab.col_width", "lab.col_full", "lab.col_sparse"];
+    return ["@lab.col_depth", "@lab.col_width", "@lab.col_full", "@lab.col_sparse"];
   }
 
   build() {
     super.build();
-    this.heads = new LabDial(1, 8, 1, (value) => this.lab.combine({ heads: value }));
-    this.all = new LabDial(1, 10, 1, (value) => this.lab.combine({ all: value }));
-    this.dials = Array.from({ length: 8 }, (_, depth) => new LabDial(1, 10, 1, (value) => this.lab.combine({ depth, value })));
+    this.heads = new LabDial(1, 8, 1, (value) => this.tab.combine({ heads: value }));
+    this.all = new LabDial(1, 10, 1, (value) => this.tab.combine({ all: value }));
+    this.dials = Array.from({ length: 8 }, (_, depth) => new LabDial(1, 10, 1, (value) => this.tab.combine({ depth, value })));
     const dials = el("div.sv-lab-dials", null, this.heads.root, this.all.root, el("div.sv-lab-each", null, this.dials.map(({ root }) => root)));
     this.paths = el("b");
     this.nodes = el("b");
     this.full = el("p.sv-lab-count");
     this.sparse = el("p.sv-lab-count.sv-lab-sparse");
-    this.take = el("button.sv-chip", { type: "button", onclick: () => this.lab.takeFull() });
+    this.take = el("button.sv-chip", { type: "button", onclick: () => this.tab.takeFull() });
     const side = el("div.sv-lab-side", null, dials, this.full, this.sparse, el("div", null, this.take));
     this.body.replaceChildren(side, this.plot, this.wait);
     this.body.classList.add("sv-lab-split");
   }
 
   refresh() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const { widths } = lab;
     this.heads.show(this.say("lab.heads"), widths.length);
     const same = widths.every((width) => width === widths[0]);
@@ -100,7 +92,7 @@ class CartesianCard extends ChartCard {
   }
 
   count() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const counts = fullCounts(lab.widths);
     const nodes = counts.reduce((sum, count) => sum + count, 0);
     setText(this.full, this.say("lab.full", { paths: grouped(counts.at(-1)), nodes: grouped(nodes), expected: this.worth(fullExpected(lab.widths, lab.grown.accuracies)) }));
@@ -116,12 +108,12 @@ class CartesianCard extends ChartCard {
   }
 
   picture() {
-    return [this.lab.grown.id, this.lab.widths];
+    return this.tab.grown && [this.tab.grown.id, this.tab.widths];
   }
 
   figure() {
-    const { data, layout } = this.lab.grown.figures.explosion;
-    const columns = [fullCounts(this.lab.widths), depthCounts(this.lab.sparse)];
+    const { data, layout } = this.tab.grown.figures.explosion;
+    const columns = [fullCounts(this.tab.widths), depthCounts(this.tab.sparse)];
     const bars = data.map((bar, i) => ({ ...bar, x: columns[i].map((_, depth) => depth + 1 + bar.meta.offset), y: columns[i] }));
     const depths = Math.max(columns[0].length, columns[1].length, 4);
     const top = Math.max(4.2, Math.log10(columns[0].at(-1)) + 0.3);
@@ -133,9 +125,9 @@ class CartesianCard extends ChartCard {
   }
 
   rows() {
-    const [full, sparse] = [fullCounts(this.lab.widths), depthCounts(this.lab.sparse)];
+    const [full, sparse] = [fullCounts(this.tab.widths), depthCounts(this.tab.sparse)];
     return Array.from({ length: Math.max(full.length, sparse.length) }, (_, i) => ({
-      cells: [i + 1, this.lab.widths[i] ?? null, full[i] === undefined ? null : grouped(full[i]), sparse[i] ?? 0],
+      cells: [i + 1, this.tab.widths[i] ?? null, full[i] === undefined ? null : grouped(full[i]), sparse[i] ?? 0],
     }));
   }
 }

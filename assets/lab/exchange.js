@@ -1,10 +1,6 @@
 /* The tree as text, in the published choices format: lists of ranks, as in the Medusa repository. */
 
-class ExchangeCard extends Card {
-  constructor(lab) {
-    super(lab, "exchange", null);
-  }
-
+class ExchangeCard extends TabCard {
   build() {
     super.build();
     this.text = el("textarea.sv-lab-choices", { id: "lab-choices", spellcheck: "false", autocomplete: "off", oninput: () => this.written() });
@@ -26,7 +22,7 @@ class ExchangeCard extends Card {
   }
 
   update() {
-    if (!this.own && this.text.value !== this.lab.choices) this.text.value = this.lab.choices;
+    if (!this.own && this.text.value !== this.tab.choices) this.text.value = this.tab.choices;
     this.read.disabled = !this.own;
     this.back.disabled = !this.own;
     setText(this.said, this.message ? this.say(this.message.key, this.message.args) : "");
@@ -34,20 +30,20 @@ class ExchangeCard extends Card {
   }
 
   written() {
-    this.own = this.text.value !== this.lab.choices;
+    this.own = this.text.value !== this.tab.choices;
     this.tell(null);
   }
 
   tell(message) {
     this.message = message;
-    this.lab.invalidate();
+    this.tab.invalidate();
   }
 
   /** Read a tree; where it is refused, the text and the tree on show stay as they are. */
   async take(text) {
-    const refused = await this.lab.read(text);
+    const refused = await this.tab.read(text);
     if (!refused) this.own = false;
-    this.tell(refused ? { ...refused, kind: "refused" } : { key: "lab.exchange_done", args: { count: this.lab.tree.length }, kind: "done" });
+    this.tell(refused ? { ...refused, kind: "refused" } : { key: "lab.exchange_done", args: { count: this.tab.tree.length }, kind: "done" });
   }
 
   forget() {
@@ -57,19 +53,19 @@ class ExchangeCard extends Card {
 
   async copied() {
     try {
-      await navigator.clipboard.writeText(this.lab.choices);
+      await navigator.clipboard.writeText(this.tab.choices);
     } catch {
       const kept = this.text.value;
-      this.text.value = this.lab.choices;
+      this.text.value = this.tab.choices;
       this.text.select();
       document.execCommand("copy"); // where the page is not served securely, there is no clipboard to write to
       this.text.value = kept;
     }
-    this.tell({ key: "lab.exchange_copied", args: { count: this.lab.tree.length }, kind: "done" });
+    this.tell({ key: "lab.exchange_copied", args: { count: this.tab.tree.length }, kind: "done" });
   }
 
   download() {
-    const link = el("a", { href: URL.createObjectURL(new Blob([`${this.lab.choices}\n`], { type: "application/json" })), download: `tree-${this.lab.tree.length}.json` });
+    const link = el("a", { href: URL.createObjectURL(new Blob([`${this.tab.choices}\n`], { type: "application/json" })), download: `tree-${this.tab.tree.length}.json` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }

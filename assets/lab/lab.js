@@ -1,80 +1,37 @@
-/* The tree lab: one tree on show, and everything that is said of it. It draws at most once a frame, like the step player. */
+/* The tree lab: one tree on show, and everything that is said of it. */
 
 /**
  * new TreeLab(element, {locales, palette, language, plotly, server, page}). `server` offers grow, arrange, judge and pace; `page` offers
  * run() → the run on show in the player, and decode(method, choices), which runs it there.
  */
 class TreeLab extends LabState {
-  constructor(element, { locales, palette, language, plotly, server, page }) {
-    super();
-    Object.assign(this, { palette, server, page, loadPlotly: plotly, plotly: null, plotlyFailed: false, shownOnce: false, pace: null, recorded: null });
-    this.words = new Words(locales, language);
-    this.tooltip = new Tooltip("specviz-lab-tip");
-    this.build(element);
-  }
-
-  get colours() {
-    return this.palette.colours[this.theme];
-  }
-
-  build(element) {
-    this.strip = new SourceStrip(this);
-    this.cards = [TreeCard, CurveCard, LabMaskCard, CartesianCard, TrialCard, ExchangeCard].map((Kind) => new Kind(this));
-    const grid = el("div.sv-lab-grid", null, this.strip.root, this.cards.map((card) => card.root));
+  constructor(element, given) {
+    super(given);
+    Object.assign(this, { pace: null, recorded: null });
+    this.cards = [
+      new TreeCard(this, "tree", "computed"), new CurveCard(this, "curve", "computed"), new LabMaskCard(this, "mask", "computed"),
+      new CartesianCard(this, "cartesian", "computed"), new TrialCard(this, "trial", "computed"), new ExchangeCard(this, "exchange"),
+    ];
     this.help = new LabHelp(this);
-    this.root = el("div.specviz.sv-lab", { lang: this.words.language }, grid, this.help.dialog, this.tooltip.root);
-    element.replaceChildren(this.root);
-    element.style.height = "100%";
-    this.applyTheme();
-    new MutationObserver(() => this.applyTheme()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.label();
+    this.build(element, [new SourceStrip(this), ...this.cards], this.help.dialog);
   }
 
-  tip(element, text) {
-    this.tooltip.watch(element, text);
+  keys(card) {
+    return { title: `lab.title_${card}`, caption: `lab.caption_${card}`, origin: `lab.origin_${card}` };
   }
 
-  /** The tab is shown: the first time everything is asked for; every time, what the player measured meanwhile. */
-  show() {
-    if (!this.shownOnce) {
-      this.shownOnce = true;
-      this.loadPlotly().then((library) => this.set({ plotly: library }), () => this.set({ plotlyFailed: true }));
-      this.grow();
-    }
+  /** The first time everything is asked for; every time, what the player measured meanwhile. */
+  show(on) {
+    super.show(on);
+    if (!on) return;
+    if (!this.asked) this.grow();
     this.measurePace();
     this.invalidate();
   }
 
-  // ---- drawing ------------------------------------------------------------------------------------------------------------------
-
-  set(change) {
-    Object.assign(this, change);
-    this.invalidate();
-  }
-
-  invalidate() {
-    this.frame ||= requestAnimationFrame(() => {
-      this.frame = null;
-      this.strip.refresh();
-      for (const card of this.cards) card.refresh();
-    });
-  }
-
   label() {
-    for (const part of [this.strip, ...this.cards, this.help]) part.label();
-    this.invalidate();
-  }
-
-  setLanguage(language) {
-    this.words.use(language);
-    this.root.lang = this.words.language === "zh" ? "zh-CN" : this.words.language;
-    this.label();
-  }
-
-  applyTheme() {
-    this.theme = document.body.classList.contains("dark") ? "dark" : "light";
-    setFlag(this.root, "dark", this.theme === "dark");
-    this.invalidate();
+    super.label();
+    this.help.label();
   }
 
   // ---- sources ------------------------------------------------------------------------------------------------------------------

@@ -2,13 +2,9 @@
 
 const LAB_STRIP = 14; // pixels of the condensed context at the left
 
-class LabMaskCard extends Card {
-  constructor(lab) {
-    super(lab, "mask", "computed");
-  }
-
+class LabMaskCard extends TabCard {
   get columns() {
-    return ["lab.col_node", "lab.col_path", "lab.col_position", "lab.col_sees"];
+    return ["@lab.col_node", "@lab.col_path", "@lab.col_position", "@lab.col_sees"];
   }
 
   build() {
@@ -17,13 +13,13 @@ class LabMaskCard extends Card {
     this.frame = el("div.sv-maskframe", null, this.canvas);
     this.foot = el("p.sv-lab-note");
     this.body.append(this.frame, this.foot);
-    this.canvas.addEventListener("mousemove", (event) => this.lab.point(this.under(event)));
-    this.canvas.addEventListener("mouseleave", () => this.lab.point(null));
+    this.canvas.addEventListener("mousemove", (event) => this.tab.point(this.under(event)));
+    this.canvas.addEventListener("mouseleave", () => this.tab.point(null));
     this.canvas.addEventListener("click", (event) => {
       const node = this.under(event);
-      if (node !== null) this.lab.select(node);
+      if (node !== null) this.tab.select(node);
     });
-    watchSize(this.frame, () => this.lab.invalidate());
+    watchSize(this.frame, () => this.tab.invalidate());
   }
 
   under(event) {
@@ -33,7 +29,7 @@ class LabMaskCard extends Card {
   }
 
   update() {
-    const { lab } = this;
+    const { tab: lab } = this;
     if (!lab.grown) return;
     const cells = lineages(lab.parents);
     const focus = Math.min(lab.focus, cells.length - 1);
@@ -56,7 +52,7 @@ class LabMaskCard extends Card {
     const pen = sized(this.canvas, left + size, size);
     this.canvas.style.width = `${left + size}px`;
     this.canvas.style.height = `${size}px`;
-    const { colours } = this.lab;
+    const { colours } = this.tab;
     const gap = cell > 5 ? 1.2 : cell > 3 ? 0.6 : 0;
     pen.fillStyle = colours.grid;
     pen.fillRect(left, 0, size, size);
@@ -79,7 +75,7 @@ class LabMaskCard extends Card {
   }
 
   rows() {
-    const { lab } = this;
+    const { tab: lab } = this;
     return lineages(lab.parents).map((sees, i) => ({
       cells: [i, i ? textOf(lab.tree[i - 1]) : this.say("lab.root"), position(sees.length - 1), sees.join(" ")], now: i === lab.node,
     }));

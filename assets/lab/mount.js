@@ -38,24 +38,15 @@ class LabHelp {
   }
 }
 
-/** Put the lab into a gr.HTML, and keep it in step with the page's tabs and language. */
-function mountLab({ element, server }, plotlyPath) {
-  for (const [id, css] of [["specviz-style", STYLE], ["specviz-lab-style", LAB_STYLE]]) {
-    if (!document.getElementById(id)) document.head.append(el("style", { id }, css));
-  }
+function mountLab(gradio, plotlyPath) {
   const page = {
     run: () => window.specviz?.player.store.run ?? null,
     decode: (method, choices) => window.specvizPage?.decodeTree(method, choices),
   };
-  const language = document.documentElement.lang;
-  const lab = new TreeLab(element, { ...OPTIONS, language, server, page, plotly: () => loadPlotly(plotlyUrl(plotlyPath)) });
+  const lab = mountTab(TreeLab, "trees", gradio, plotlyPath, page);
   window.specvizLab = lab;
-  const shown = () => document.documentElement.dataset.tab === "trees" && lab.show();
-  document.addEventListener("specviz-tab", shown);
   document.addEventListener("keydown", ({ key, target }) => {
     const typing = target instanceof Element && target.closest("input, textarea, [role='application']");
     if (key === "?" && !typing && lab.root.getClientRects().length) lab.help.toggle();
   });
-  document.addEventListener("specviz-language", ({ detail }) => lab.setLanguage(detail));
-  shown();
 }

@@ -3,9 +3,10 @@
 const MOST = 256; // candidates of a tree (specviz/config.py)
 const TICK = 140; // milliseconds between two candidates of a growing tree
 
-/** A subclass gives set(change), invalidate(), ask(name, asked) and call(name, asked): see lab.js. */
-class LabState {
-  constructor() {
+/** A subclass gives ask(name, asked) and call(name, asked): see lab.js. */
+class LabState extends Tab {
+  constructor(given) {
+    super("lab", given);
     this.source = "medusa";
     this.profile = { heads: 4, first: 0.5, by_head: 0.7, by_rank: 0.5 };
     this.widths = [8, 8, 8, 8]; // of the tree of all combinations

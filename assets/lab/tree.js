@@ -1,29 +1,25 @@
 /* The tree itself: grown by a slider, changed by mouse or keyboard, and said in words and numbers. */
 
-class TreeCard extends Card {
-  constructor(lab) {
-    super(lab, "tree", "computed");
-  }
-
+class TreeCard extends TabCard {
   get columns() {
-    return ["lab.col_node", "lab.col_path", "lab.col_depth", "lab.col_accuracy", "lab.col_value", "lab.col_position", "lab.col_sees", "lab.col_accepted"];
+    return ["@lab.col_node", "@lab.col_path", "@lab.col_depth", "@lab.col_accuracy", "@lab.col_value", "@lab.col_position", "@lab.col_sees", "@lab.col_accepted"];
   }
 
   build() {
     super.build();
-    this.play = iconButton("play", () => this.lab.play(!this.lab.playing));
-    this.slider = el("input.sv-slider.sv-lab-grow", { type: "range", min: 0, max: 64, step: 1, oninput: () => this.lab.toSize(Number(this.slider.value)) });
+    this.play = iconButton("play", () => this.tab.play(!this.tab.playing));
+    this.slider = el("input.sv-slider.sv-lab-grow", { type: "range", min: 0, max: 64, step: 1, oninput: () => this.tab.toSize(Number(this.slider.value)) });
     this.size = el("output.sv-lab-size");
-    this.horizons = [64, 256].map((most) => el("button.sv-chip", { type: "button", onclick: () => this.lab.reach(most) }, String(most)));
+    this.horizons = [64, 256].map((most) => el("button.sv-chip", { type: "button", onclick: () => this.tab.reach(most) }, String(most)));
     const bar = el("div.sv-lab-bar", null, this.play, el("div.sv-track", null, this.slider), this.size, el("div.sv-lab-chips", null, this.horizons));
-    this.picture = new TreePicture(this.lab, (node) => this.inWords(node));
+    this.picture = new TreePicture(this.tab, (node) => this.inWords(node));
     this.host = this.picture.host;
     this.host.addEventListener("keydown", (event) => this.pressed(event));
     this.told = el("p.sv-lab-told", { id: "lab-told", "aria-live": "polite" });
-    this.add = [0, 1].map((i) => el("button.sv-chip", { type: "button", onclick: () => this.lab.addOffer(i) }));
-    this.remove = el("button.sv-chip", { type: "button", onclick: () => this.lab.removeNode() });
-    this.undo = el("button.sv-chip", { type: "button", onclick: () => this.lab.undo() });
-    this.best = el("button.sv-chip", { type: "button", onclick: () => this.lab.addNode(this.lab.best?.path) });
+    this.add = [0, 1].map((i) => el("button.sv-chip", { type: "button", onclick: () => this.tab.addOffer(i) }));
+    this.remove = el("button.sv-chip", { type: "button", onclick: () => this.tab.removeNode() });
+    this.undo = el("button.sv-chip", { type: "button", onclick: () => this.tab.undo() });
+    this.best = el("button.sv-chip", { type: "button", onclick: () => this.tab.addNode(this.tab.best?.path) });
     this.path = el("input.sv-lab-path", { type: "text", id: "lab-path", placeholder: "0,1,0", autocomplete: "off", spellcheck: "false", onkeydown: (event) => event.key === "Enter" && this.addTyped() });
     this.typed = el("button.sv-chip", { type: "button", onclick: () => this.addTyped() });
     this.said = el("p.sv-lab-said", { role: "status", "aria-live": "polite" });
@@ -43,11 +39,11 @@ class TreeCard extends Card {
   }
 
   caption() {
-    return this.say("lab.caption_tree", { heads: this.lab.heads });
+    return this.say("lab.caption_tree", { heads: this.tab.heads });
   }
 
   update() {
-    const { lab } = this;
+    const { tab: lab } = this;
     if (!lab.grown) return;
     this.control();
     this.tell();
@@ -59,7 +55,7 @@ class TreeCard extends Card {
   }
 
   control() {
-    const { lab } = this;
+    const { tab: lab } = this;
     this.slider.max = Math.min(lab.horizon, lab.grown.order.length);
     this.slider.value = lab.size ?? Math.min(lab.tree.length, Number(this.slider.max));
     setFlag(this.slider, "sv-void", lab.size === null);
@@ -77,7 +73,7 @@ class TreeCard extends Card {
 
   /** The node in focus in one line, with the product that its value is. */
   tell() {
-    const { lab } = this;
+    const { tab: lab } = this;
     setText(this.told, this.inWords(lab.focus));
     const [child, sibling] = lab.offers();
     [child, sibling].forEach((path, i) => {
@@ -93,7 +89,7 @@ class TreeCard extends Card {
   }
 
   inWords(node) {
-    const { lab } = this;
+    const { tab: lab } = this;
     if (!node) return this.say("lab.told_root", { count: lab.tree.length });
     const path = lab.tree[node - 1];
     const factors = path.map((rank, depth) => number(lab.grown.accuracies[depth]?.[rank] ?? null, 3)).join(" × ");
@@ -106,7 +102,7 @@ class TreeCard extends Card {
   }
 
   rows() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const { parents } = lab;
     return lineages(parents).map((sees, i) => {
       const path = i ? lab.tree[i - 1] : [];
@@ -121,7 +117,7 @@ class TreeCard extends Card {
 
   pressed(event) {
     if (event.ctrlKey || event.metaKey ? event.key !== "z" : event.altKey) return;
-    const { lab } = this;
+    const { tab: lab } = this;
     const moves = {
       ArrowUp: () => lab.move("up"), ArrowDown: () => lab.move("down"), ArrowLeft: () => lab.move("parent"), ArrowRight: () => lab.move("child"),
       Enter: () => lab.addOffer(0), "+": () => lab.addOffer(0), s: () => lab.addOffer(1),
@@ -135,7 +131,7 @@ class TreeCard extends Card {
 
   addTyped() {
     const numbers = this.path.value.replace(/[[\]()\s]/g, "").split(",").filter((part) => part !== "");
-    this.lab.addNode(numbers.map(Number));
+    this.tab.addNode(numbers.map(Number));
   }
 }
 

@@ -1,45 +1,41 @@
 /* The tree on show, tried: on a recorded run without the model, or on the model itself, in the player. */
 
-class TrialCard extends Card {
-  constructor(lab) {
-    super(lab, "trial", "computed");
-    this.which = "recorded";
-  }
-
+class TrialCard extends TabCard {
   get columns() {
-    return ["lab.col_step", "lab.col_judged", "lab.col_own"];
+    return ["@lab.col_step", "@lab.col_judged", "@lab.col_own"];
   }
 
   build() {
     super.build();
+    this.which = "recorded";
     this.runs = ["recorded", "shown"].map((which) => el("button.sv-chip", { type: "button", onclick: () => this.choose(which) }));
     this.about = el("p.sv-lab-note");
-    this.ask = el("button.sv-lab-button", { type: "button", onclick: () => this.lab.judge(this.which) });
+    this.ask = el("button.sv-lab-button", { type: "button", onclick: () => this.tab.judge(this.which) });
     this.verdict = el("p.sv-lab-verdict", { role: "status", "aria-live": "polite" });
     this.means = el("p.sv-lab-note");
     this.strip = svg("svg", { class: "sv-lab-strip", role: "img" });
-    this.run = el("button.sv-lab-button", { type: "button", onclick: () => this.lab.decode() });
+    this.run = el("button.sv-lab-button", { type: "button", onclick: () => this.tab.decode() });
     this.runNote = el("p.sv-lab-note");
     this.body.append(el("div.sv-lab-chips", null, this.runs), this.about, el("div", null, this.ask), this.verdict, this.strip, this.means, el("hr.sv-lab-rule"), el("div", null, this.run), this.runNote);
     this.body.classList.add("sv-lab-scroll");
-    watchSize(this.body, () => this.lab.invalidate());
+    watchSize(this.body, () => this.tab.invalidate());
   }
 
   choose(which) {
     this.which = which;
-    this.lab.judged = null;
-    this.lab.refused = null;
-    this.lab.invalidate();
+    this.tab.judged = null;
+    this.tab.refused = null;
+    this.tab.invalidate();
   }
 
   /** The run on show in the player, where it proposed something. */
   get shown() {
-    const run = this.lab.runOnShow();
+    const run = this.tab.runOnShow();
     return run?.steps.length && run.header?.config.method !== "plain" ? run : null;
   }
 
   update() {
-    const { lab } = this;
+    const { tab: lab } = this;
     const { shown } = this;
     if (!shown && this.which === "shown") this.which = "recorded";
     this.runs.forEach((chip, i) => {
@@ -58,13 +54,13 @@ class TrialCard extends Card {
   }
 
   aboutRecorded() {
-    const { recorded } = this.lab;
+    const { recorded } = this.tab;
     if (recorded?.error) return this.say(recorded.error.key, recorded.error.args);
     return recorded ? this.say("lab.about_recorded", { ...recorded.run, rule: this.say(`player.name_${recorded.run.rule}`) }) : "";
   }
 
   tell() {
-    const { judged, refused } = this.lab;
+    const { judged, refused } = this.tab;
     setText(this.verdict, refused ? this.say(refused.key, refused.args) : judged ? this.say("lab.judged", this.figures(judged)) : "");
     setAttr(this.verdict, "data-kind", refused ? "refused" : null);
     setText(this.means, judged ? this.say("lab.judged_means", this.figures(judged)) : refused ? this.say("lab.instead") : "");
@@ -74,8 +70,8 @@ class TrialCard extends Card {
 
   figures({ judged, mean, own_mean: own, run }) {
     return {
-      steps: judged.length, mean: number(mean, 3), own: number(own, 3), candidates: this.lab.tree.length, own_candidates: run.candidates,
-      rule: this.say(`player.name_${run.rule}`), temperature: number(run.temperature), expected: number(this.lab.expected.value, 3),
+      steps: judged.length, mean: number(mean, 3), own: number(own, 3), candidates: this.tab.tree.length, own_candidates: run.candidates,
+      rule: this.say(`player.name_${run.rule}`), temperature: number(run.temperature), expected: number(this.tab.expected.value, 3),
     };
   }
 
@@ -93,7 +89,7 @@ class TrialCard extends Card {
   }
 
   rows() {
-    const { judged } = this.lab;
+    const { judged } = this.tab;
     return judged ? judged.judged.map((tokens, i) => ({ cells: [i + 1, tokens, judged.own[i]] })) : [];
   }
 }

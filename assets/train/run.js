@@ -2,11 +2,7 @@
 
 const PHASES = ["corpus", "training", "calibrating"];
 
-class StartCard extends TrainCard {
-  constructor(tab) {
-    super(tab, "start", null);
-  }
-
+class StartCard extends TabCard {
   build() {
     super.build();
     this.line = el("p.sv-train-line");
@@ -29,29 +25,30 @@ class StartCard extends TrainCard {
     setText(this.go, this.say("train.begin"));
   }
 
+  caption() {
+    return "";
+  }
+
   submit(event) {
     event.preventDefault();
     if (!this.go.disabled) this.tab.begin(this.pair.value, this.minutes.value);
   }
 
-  update(state) {
+  update() {
+    const { state, asking, fault } = this.tab;
     if (this.pair.options.length !== state.pairs.length) {
       this.pair.replaceChildren(...state.pairs.map(([label, name]) => el("option", { value: name }, label)));
     }
     const reason = state.off || (state.current ? { key: "train.busy" } : null);
-    const off = Boolean(reason || this.tab.asking);
+    const off = Boolean(reason || asking);
     if (this.go.disabled !== off) this.go.disabled = off;
-    const said = this.tab.fault || reason;
+    const said = fault || reason;
     setText(this.why, said ? this.say(said.key, said.args) : "");
-    setFlag(this.why, "sv-train-fault", this.tab.fault);
+    setFlag(this.why, "sv-train-fault", fault);
   }
 }
 
-class RunCard extends TrainCard {
-  constructor(tab) {
-    super(tab, "run", "measured");
-  }
-
+class RunCard extends TabCard {
   build() {
     super.build();
     this.blank = el("p.sv-wait");
@@ -81,11 +78,15 @@ class RunCard extends TrainCard {
     this.cells = null;
   }
 
+  caption() {
+    const { run } = this.tab;
+    return run ? this.say("train.caption_run", { pair: this.tab.nameOf(run.pair), when: this.tab.when(run), minutes: run.minutes }) : "";
+  }
+
   update() {
     const { run } = this.tab;
     setAttr(this.blank, "hidden", run ? true : null);
     setAttr(this.full, "hidden", run ? null : true);
-    setText(this.note, run ? this.say("train.caption_run", { pair: this.tab.nameOf(run.pair), when: this.tab.when(run), minutes: run.minutes }) : "");
     if (!run) return;
     setText(this.said, sentenceOf(run, this.tab));
     setFlag(this.said, "sv-train-fault", run.phase === "failed" || run.phase === "interrupted");

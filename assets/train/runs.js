@@ -2,11 +2,7 @@
 
 const FORMS = ["here", "vllm", "v1", "v2"]; // of an export (specviz/models/export.py); "here" is the run's own folder
 
-class RunsCard extends TrainCard {
-  constructor(tab) {
-    super(tab, "runs", "measured");
-  }
-
+class RunsCard extends TabCard {
   build() {
     super.build();
     this.asked = null; // the run that somebody may want to delete
@@ -21,10 +17,13 @@ class RunsCard extends TrainCard {
     this.key = null;
   }
 
-  update(state) {
-    setText(this.note, this.say("train.caption_runs", { count: state.runs.length }));
+  caption() {
+    return this.say("train.caption_runs", { count: this.tab.state.runs.length });
+  }
+
+  update() {
+    const { state, run, exporting, asking } = this.tab;
     const facts = state.runs.map(({ name, phase, at, going, usable, stopping, measured }) => [name, phase, at, going, usable, stopping, measured]);
-    const { run, exporting, asking } = this.tab;
     const key = JSON.stringify([facts, run?.name, this.asked, exporting, Boolean(asking), this.tab.words.language]);
     if (key === this.key) return; // a button that has the focus keeps it
     this.key = key;

@@ -6,80 +6,38 @@ const PACE = { going: 1000, quiet: 5000, lost: 3000 }; // milliseconds between t
  * new TrainTab(element, {locales, palette, language, plotly, server, page}). `server` offers state, begin, act and pack (see
  * specviz/ui/tabs/train.py); `page` offers use(name), which chooses heads in the player, and download(path).
  */
-class TrainTab {
-  constructor(element, { locales, palette, language, plotly, server, page }) {
-    Object.assign(this, { palette, server, page, loadPlotly: plotly, plotly: null, plotlyFailed: false, visible: false });
-    Object.assign(this, { state: null, shown: null, run: null, chosen: null, fault: null, asking: null, exporting: null, lost: false });
-    this.words = new Words(locales, language);
-    this.tooltip = new Tooltip("specviz-train-tip");
-    this.build(element);
-  }
-
-  get colours() {
-    return this.palette.colours[this.theme];
-  }
-
-  build(element) {
-    this.cards = [new StartCard(this), new RunCard(this), new TrainChart(this, "losses", "measured"), new TrainChart(this, "accuracies", "measured"), new RunsCard(this)];
+class TrainTab extends Tab {
+  constructor(element, given) {
+    super("train", given);
+    Object.assign(this, { visible: false, state: null, shown: null, run: null, chosen: null, fault: null, asking: null, exporting: null, lost: false });
     this.news = el("div.sv-hidden", { role: "status", "aria-live": "polite" });
     this.silent = el("p.sv-train-lost", { role: "alert", hidden: true });
-    const grid = el("div.sv-train-grid", null, this.silent, this.cards.map((card) => card.root));
-    this.root = el("div.specviz.sv-train", { lang: this.words.language }, grid, this.news, this.tooltip.root);
-    element.replaceChildren(this.root);
-    element.style.height = "100%";
-    this.applyTheme();
-    new MutationObserver(() => this.applyTheme()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    const charts = ["losses", "accuracies"].map((name) => new TrainChart(this, name, "measured"));
+    this.build(element, [new StartCard(this, "start"), new RunCard(this, "run", "measured"), ...charts, new RunsCard(this, "runs", "measured")], this.news);
+    this.grid.prepend(this.silent);
     document.addEventListener("visibilitychange", () => this.visible && !document.hidden && this.look());
-    this.label();
   }
 
-  tip(element, text) {
-    this.tooltip.watch(element, text);
+  keys(card) {
+    return { title: `train.title_${card}`, caption: `train.caption_${card}`, origin: `train.origin_${card}`, empty: `train.empty_${card}` };
   }
 
-  /** The tab comes to the front, or leaves it: nobody asks while nobody looks. */
+  /** Nobody asks while nobody looks. */
   show(on) {
-    if (on && !this.visible && !this.plotly) this.loadPlotly().then((library) => this.set({ plotly: library }), () => this.set({ plotlyFailed: true }));
+    super.show(on);
     this.visible = on;
     clearTimeout(this.later);
     if (on) this.look();
   }
 
-  // ---- drawing ------------------------------------------------------------------------------------------------------------------
-
-  set(change) {
-    Object.assign(this, change);
-    this.invalidate();
-  }
-
-  invalidate() {
-    this.frame ||= requestAnimationFrame(() => this.draw());
-  }
-
   draw() {
-    cancelAnimationFrame(this.frame);
-    this.frame = null;
-    setAttr(this.silent, "hidden", this.lost ? null : true);
-    if (!this.state) return;
-    for (const card of this.cards) card.update(this.state);
+    setAttr(this.silent, "hidden", !this.lost);
+    if (this.state) super.draw();
   }
 
   label() {
+    super.label();
     setText(this.silent, this.words.say("train.no_server"));
-    for (const card of this.cards) card.label();
-    this.invalidate();
-  }
-
-  setLanguage(language) {
-    this.words.use(language);
-    this.root.lang = this.words.language === "zh" ? "zh-CN" : this.words.language;
-    this.label();
-  }
-
-  applyTheme() {
-    this.theme = document.body.classList.contains("dark") ? "dark" : "light";
-    setFlag(this.root, "dark", this.theme === "dark");
-    this.invalidate();
   }
 
   /** A pair as the player's list calls it. */
@@ -168,22 +126,13 @@ class TrainTab {
   }
 }
 
-/** Put the tab into a gr.HTML, and keep it in step with the page's tabs and language. */
-function mountTrain({ element, server }, plotlyPath) {
-  for (const [id, css] of [["specviz-style", STYLE], ["specviz-train-style", TRAIN_STYLE]]) {
-    if (!document.getElementById(id)) document.head.append(el("style", { id }, css));
-  }
+function mountTrain(gradio, plotlyPath) {
   const page = {
     use: (name) => {
-      tab.wanted = name; // read by the event that this button triggers (specviz/ui/tabs/train.py)
+      window.specvizTrain.wanted = name; // read by the event that this button triggers (specviz/ui/tabs/train.py)
       document.getElementById("use-heads").click();
     },
     download: (path, file) => el("a", { href: plotlyUrl(path), download: file }).click(),
   };
-  const tab = new TrainTab(element, { ...OPTIONS, language: document.documentElement.lang, server, page, plotly: () => loadPlotly(plotlyUrl(plotlyPath)) });
-  window.specvizTrain = tab;
-  const look = () => tab.show(document.documentElement.dataset.tab === "train");
-  document.addEventListener("specviz-tab", look);
-  document.addEventListener("specviz-language", ({ detail }) => tab.setLanguage(detail));
-  look();
+  window.specvizTrain = mountTab(TrainTab, "train", gradio, plotlyPath, page);
 }

@@ -163,7 +163,7 @@ def test_an_error_of_ours_is_logged_and_says_so(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_lab_can_say_whatever_it_may_be_told() -> None:
-    texts = trees.options()["locales"]
+    texts = trees.SCRIPTS.options()["locales"]
     assert set(texts) == set(LANGUAGES)
     for lang in LANGUAGES:
         assert {"lab.title", "error.tree_hole", "error.tree_size", "player.tag_computed", "control.method_medusa"} <= set(texts[lang])

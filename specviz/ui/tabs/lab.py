@@ -7,12 +7,11 @@ Everything that comes in is from a browser and may be anything; nothing is kept 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,9 +22,8 @@ from specviz.figures.tree_lab import draw_curve, draw_explosion, node_rows
 from specviz.i18n import ASSETS, Fault
 from specviz.trace import Trace
 from specviz.ui import record
-from specviz.ui.runs import LOG
+from specviz.ui.tabs.component import Answer, answered
 
-Answer = dict[str, Any]
 SHIPPED = ASSETS / "models" / "smollm2-135m"
 SOURCES = ("medusa", "draft", "ngram")  # each has a <source>.json with measured accuracies, once it was calibrated
 HORIZONS = (64, LARGEST_TREE)  # sizes up to which a tree grows
@@ -54,24 +52,8 @@ class Asked(BaseModel):
     profile: Profile = Profile()
 
 
-def answered(answer: Callable[..., Answer]) -> Callable[..., Answer]:
-    """What goes wrong in `answer` becomes a sentence for the page."""
-
-    @wraps(answer)
-    def safe(asked: object) -> Answer:
-        try:
-            return answer(asked)
-        except Fault as fault:
-            return {"error": {"key": fault.key, "args": fault.values}}
-        except Exception:
-            LOG.exception("the tree lab could not answer")
-            return {"error": {"key": "lab.unexpected", "args": {}}}
-
-    return safe
-
-
-@answered
-def grow(asked: object) -> Answer:
+@answered("lab.unexpected")
+def grow(asked: Answer) -> Answer:
     """The tree of a source, candidate by candidate in the order in which it grows, with what each size should yield.
 
     {"source": {"name", "origin", "prompts"?, "answer_tokens"?}, "known": [calibrated sources], "accuracies", "order": [path…],
@@ -94,21 +76,21 @@ def grow(asked: object) -> Answer:
     }
 
 
-@answered
-def arrange(asked: object) -> Answer:
+@answered("lab.unexpected")
+def arrange(asked: Answer) -> Answer:
     """Read a tree in the published choices format: {"choices": [path…] sorted, "rows": [row of the root, of each]}.
 
     Asked: {"tree": text, "heads": how deep it may be}.
     """
     shape = _choices(asked)
-    heads = asked.get("heads") if isinstance(asked, dict) else None
+    heads = asked.get("heads")
     if not isinstance(heads, int) or len(shape[-1]) > heads:
         raise Fault("lab.too_deep", path=trees.text_of(shape[-1]), levels=len(shape[-1]), heads=heads)
     return {"choices": shape, "rows": node_rows(_parents(shape))}
 
 
-@answered
-def judge(asked: object) -> Answer:
+@answered("lab.unexpected")
+def judge(asked: Answer) -> Answer:
     """What a tree would have committed at each step of a recorded run, from the start that was recorded and under the recorded rule.
 
     Asked: {"tree": choices text, "trace": a trace file's text, or null for the run that is shipped}. Answer: {"judged": [tokens a step],
@@ -138,8 +120,8 @@ def judge(asked: object) -> Answer:
     }
 
 
-@answered
-def pace(asked: object) -> Answer:
+@answered("lab.unexpected")
+def pace(asked: Answer) -> Answer:
     """The measured times of a Medusa run, for the tokens a second of trees: {"model": CostModel | null, "run": what `_about` says of it}.
 
     Asked: {"trace": a trace file's text, or null for the run that is shipped}.
@@ -162,7 +144,7 @@ def _about(trace: Trace) -> Answer:
     }
 
 
-def _checked(asked: object) -> Asked:
+def _checked(asked: Answer) -> Asked:
     try:
         return Asked.model_validate(asked)
     except ValidationError as error:
@@ -187,9 +169,9 @@ def _measured(source: str) -> Answer | None:
     return facts if facts.get("accuracies") else None
 
 
-def _choices(asked: object) -> tuple[trees.Path, ...]:
+def _choices(asked: Answer) -> tuple[trees.Path, ...]:
     """The tree of a question, sorted; raises Fault, in one sentence, where it is no tree in the published format."""
-    text = asked.get("tree") if isinstance(asked, dict) else None
+    text = asked.get("tree")
     if not isinstance(text, str):
         raise Fault("lab.not_choices")
     text = re.sub(r"^\s*\w+\s*=\s*", "", text).strip()  # as in the Medusa repository: name = [(0,), (0, 0), …]
@@ -206,8 +188,8 @@ def _parents(shape: tuple[trees.Path, ...]) -> tuple[int, ...]:
     return parents_of(shape)
 
 
-def _trace(asked: object) -> Trace:
-    text = asked.get("trace") if isinstance(asked, dict) else None
+def _trace(asked: Answer) -> Trace:
+    text = asked.get("trace")
     if text is None:
         return _shipped_run(record.FOLDER / f"{RECORDED}.json.gz")
     if not isinstance(text, str):

@@ -1,42 +1,36 @@
 """The Train tab: what it asks the server for, the component, and what hands trained heads to the player.
 
 Everything that comes in is from a browser and may be anything. Runs live in specviz/ui/jobs.py; all visitors see the same ones.
-assets/train holds the scripts. They share one scope with the parts of the player that they use, as in specviz/ui/player.py, and the same
-holds: the markup is constant, and every text enters the page through textContent.
+assets/train holds its scripts.
 """
 
 import tempfile
 import zipfile
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from specviz.figures import palette
 from specviz.figures.training import draw_accuracies, draw_losses, training_info, training_tables
-from specviz.i18n import ASSETS, LANGUAGES, Fault, catalogue
+from specviz.i18n import LANGUAGES, Fault
 from specviz.models import own
 from specviz.models.catalog import ENTRIES, SHIPPED, find
 from specviz.training.status import FILE, LOCK, SHARES, STOP
-from specviz.ui import handlers, jobs, player
+from specviz.ui import handlers, jobs
 from specviz.ui.events import CHEAP
+from specviz.ui.tabs.component import Answer, Scripts, Tab, answered
 from specviz.ui.text import pair_choices
 
-FOLDER = ASSETS / "train"
-SHARED = ("words.js", "dom.js", "chart.js", "tip.js", "gradio.js")  # of assets/player
-PARTS = ("card.js", "run.js", "runs.js", "train.js")
-MARKUP = '<div class="specviz-train-mount" style="min-height:640px"></div>'  # stays empty until the script fills it
-SECTIONS = ("train", "training", "error", "models", "embedded", "device", "export", "pair")  # of the catalogue
-BORROWED = (
-    "player.tag_measured", "player.as_table", "player.show_chart", "player.show_table", "player.charts_failed", "player.charts_loading",
-)  # fmt: skip
+SCRIPTS = Scripts(
+    "train",
+    parts=("chart.js", "run.js", "runs.js", "train.js"),
+    face=("mountTrain",),
+    sections=("train", "training", "error", "models", "embedded", "device", "export", "pair"),
+)
 WANTED = "(pair, ...chosen) => [window.specvizTrain.wanted, ...chosen]"
 SHOW = "() => { window.specvizPage.show('player'); }"
 LEFT_OUT = (FILE, LOCK, STOP, jobs.OUTPUT, "checkpoint.safetensors")  # of an exported folder; the texts, too
-Answer = dict[str, Any]
 
 
 @cache
@@ -45,23 +39,7 @@ def packs() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="specviz-")
 
 
-def answered(answer: Callable[[Any], Answer]) -> Callable[[object], Answer]:
-    """What goes wrong in `answer` becomes a sentence for the page."""
-
-    @wraps(answer)
-    def safe(asked: object) -> Answer:
-        try:
-            return answer(asked if isinstance(asked, dict) else {})
-        except Fault as fault:
-            return {"error": {"key": fault.key, "args": fault.values}}
-        except Exception:
-            jobs.LOG.exception("the Train tab could not answer")
-            return {"error": {"key": "error.unexpected", "args": {}}}
-
-    return safe
-
-
-@answered
+@answered("error.unexpected")
 def state(asked: Answer) -> Answer:
     """All runs, and the curves of one: {"off": reason or null, "pairs": [[label, name]…], "runs", "current", "run": the name of the one
     on show, "shipped", "shares", "shown"?: {"stamp", "figures", "tables"}}.
@@ -96,13 +74,13 @@ def _curves(facts: Answer, have: object) -> Answer:
     return {"shown": {"stamp": stamp, "figures": figures, "tables": training_tables(info)}}
 
 
-@answered
+@answered("error.unexpected")
 def begin(asked: Answer) -> Answer:
     """Begin a run: {"pair", "minutes"} → {"name"}."""
     return {"name": jobs.start(asked.get("pair"), asked.get("minutes"))}
 
 
-@answered
+@answered("error.unexpected")
 def act(asked: Answer) -> Answer:
     """Stop, resume or delete a run: {"what", "name"} → {"name"}."""
     deeds = {"stop": jobs.stop, "resume": jobs.resume, "delete": jobs.delete}
@@ -113,7 +91,7 @@ def act(asked: Answer) -> Answer:
     return {"name": asked.get("name")}
 
 
-@answered
+@answered("error.unexpected")
 def pack(asked: Answer) -> Answer:
     """Heads as a zip file to download: {"name", "form"} → {"path", "file"}. The form "here" is the run's folder without its texts."""
     one, form = own.find(asked.get("name")), str(asked.get("form"))
@@ -167,52 +145,10 @@ def use(name: object, lang: object, *choices: object) -> list[dict]:
     return [gr.update(choices=pairs, value=name), {**method, "value": "medusa"}, *others]
 
 
-@cache
-def style() -> str:
-    """The tab's own style sheet; it needs the player's before it."""
-    return (FOLDER / "train.css").read_text(encoding="utf-8")
-
-
-@cache
-def script() -> str:
-    """One expression: a function that returns {mountTrain, options}, everything but plotly inside."""
-    files = [*(player.FOLDER / name for name in SHARED), *(FOLDER / name for name in PARTS)]
-    parts = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    given = {"OPTIONS": options(), "STYLE": player.style(), "TRAIN_STYLE": style()}
-    constants = "\n".join(f"const {name} = {player.script_json(value)};" for name, value in given.items())
-    return f'(function () {{\n"use strict";\n{constants}\n{parts}\nreturn {{ mountTrain, options: OPTIONS }};\n}})'
-
-
-def options() -> dict[str, Any]:
-    """What the tab needs beside plotly: the texts that it says, and the palette."""
-    return {"locales": {lang: _texts(lang) for lang in LANGUAGES}, "palette": palette.table()}
-
-
-def _texts(lang: str) -> dict[str, str]:
-    return {key: text for key, text in catalogue(lang).items() if key.partition(".")[0] in SECTIONS or key in BORROWED}
-
-
-class TrainTab(gr.HTML):
-    """The tab. It has no value: its page asks the server functions above."""
-
-    def __init__(self, **settings: Any):
-        gr.set_static_paths([player.PLOTLY, packs().name])
-        mount = f"{script()}().mountTrain({{ element, server }}, {player.script_json(str(player.PLOTLY))});"
-        settings |= {"html_template": MARKUP, "js_on_load": mount, "apply_default_css": False}
-        super().__init__(None, server_functions=[state, begin, act, pack], **settings)
-
-    def __getattr__(self, name: str) -> Any:
-        """gr.HTML takes any quoted word of its script for the name of an event; this script triggers none."""
-        raise AttributeError(f"TrainTab has no attribute {name!r}")
-
-    def preprocess(self, payload: object) -> None:
-        """Nothing is read back from the page."""
-        return None
-
-
 def build(made: dict[str, Component]) -> None:
     """Build the tab. `made` are the player's controls by id: heads are used by choosing their pair there."""
-    TrainTab(elem_id="train")
+    gr.set_static_paths([packs().name])
+    Tab(SCRIPTS, [state, begin, act, pack], elem_id="train")
     button = gr.Button(elem_id="use-heads", elem_classes=["unseen"])  # pressed by the tab
     given = [made[name] for name in ("pair", "language", *handlers.CHOICES)]
     adapted = [made[name] for name in ("pair", *handlers.ADAPTED)]
