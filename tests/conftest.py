@@ -1,9 +1,27 @@
 """For every test: shapes and types of tensor code are checked as it runs, and nothing asks a model hub for anything."""
 
+import ast
 import os
+import threading
+from functools import wraps
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+_parse, _one_at_a_time = ast.parse, threading.RLock()
+
+
+@wraps(_parse)
+def parse(*given: object, **options: object) -> ast.AST:
+    """`ast.parse` for one thread at a time: where the garbage collector lets another one in, CPython 3.11 fails with a SystemError.
+
+    Pytest and the import hook below parse what the threads of the page import late.
+    """
+    with _one_at_a_time:
+        return _parse(*given, **options)
+
+
+ast.parse = parse
 
 from jaxtyping import install_import_hook
 
@@ -15,7 +33,6 @@ install_import_hook(["specviz.engine", "specviz.models", "specviz.training"], "t
 import socket
 from typing import TYPE_CHECKING
 
-import hypothesis  # noqa: F401 (its plugin imports it at the summary otherwise, when CPython 3.11 may fail to parse under the import hook)
 import pytest
 
 import specviz

@@ -17,7 +17,7 @@ from specviz.models.output import lm_head
 from specviz.training import quick
 from specviz.training.corpus import Corpus, Settings, settings_of, sizes_of, write
 from specviz.training.loop import CHECKPOINT, read_log
-from specviz.training.status import STOP, Status, read, sitting
+from specviz.training.status import STOP, Pulse, Status, read, sitting
 
 BUDGET = 0.3  # minutes
 
@@ -108,7 +108,8 @@ def test_stopped_while_they_learn_the_heads_can_be_used_and_learn_on(pair, tmp_p
     assert "prompts" in json.loads((tmp_path / "medusa.json").read_text())["calibration"]
 
 
-def test_stopped_while_they_are_calibrated_only_that_is_done_again(pair, tmp_path):
+def test_stopped_while_they_are_calibrated_only_that_is_done_again(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(quick, "Pulse", lambda seconds: Pulse(0.0))  # Stop is pressed in time, however soon they are calibrated
     told = run(pair, tmp_path, "calibrating")
     assert (told.phase, told.at) == ("stopped", "calibrating")
     steps = read_log(tmp_path)[-1].step
