@@ -26,6 +26,20 @@ function escaped(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
 }
 
+/** Give a panel or card a chart of the player or tab `owner` in its body, with a line of text for while there is none. */
+function frame(part, owner) {
+  part.host = el("div.sv-chart", { role: "img" });
+  part.wait = el("p.sv-wait");
+  part.plot = el("div.sv-plot", null, part.host);
+  part.body.append(part.plot, part.wait);
+  part.chart = new Chart(part.host, owner);
+}
+
+/** The key of the sentence that stands in place of all charts, or null once they can be drawn. */
+function chartless({ plotly, plotlyFailed }) {
+  return plotly ? null : plotlyFailed ? "player.charts_failed" : "player.charts_loading";
+}
+
 class Chart {
   constructor(host, player) {
     this.host = host;

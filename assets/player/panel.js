@@ -49,6 +49,7 @@ class Panel {
     this.asTable = !this.asTable;
     this.toggle.setAttribute("aria-pressed", String(this.asTable));
     this.toggle.replaceChildren(icon(this.asTable ? "chart" : "table"));
+    this.player.tooltip.hide(); // it says what the button did, not what it does now
     this.again();
   }
 
@@ -124,9 +125,7 @@ class Panel {
   }
 
   cell(value, field) {
-    if (value === null || value === undefined) return "–";
-    if (CELL_WORDS[field]) return this.say(`${CELL_WORDS[field]}.${value}`);
-    return typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value);
+    return CELL_WORDS[field] && value !== null && value !== undefined ? this.say(`${CELL_WORDS[field]}.${value}`) : written(value);
   }
 }
 
@@ -134,11 +133,7 @@ class Panel {
 class ChartPanel extends Panel {
   build() {
     super.build();
-    this.host = el("div.sv-chart", { role: "img" });
-    this.wait = el("p.sv-wait");
-    this.plot = el("div.sv-plot", null, this.host);
-    this.body.append(this.plot, this.wait);
-    this.chart = new Chart(this.host, this.player);
+    frame(this, this.player);
   }
 
   label() {
@@ -147,9 +142,9 @@ class ChartPanel extends Panel {
   }
 
   update(changed) {
-    const failed = this.player.plotlyFailed;
-    setAttr(this.wait, "hidden", this.player.plotly ? true : null);
-    setText(this.wait, this.player.plotly ? "" : this.say(failed ? "player.charts_failed" : "player.charts_loading"));
-    if (this.player.plotly) this.paint(changed);
+    const blank = chartless(this.player);
+    setAttr(this.wait, "hidden", !blank);
+    setText(this.wait, blank ? this.say(blank) : "");
+    if (!blank) this.paint(changed);
   }
 }

@@ -65,6 +65,12 @@ function number(value, digits = 3) {
   return (value < 0 ? "-" : "") + (power >= -3 && power < 15 ? decimal(figures, power) : scientific(figures, power));
 }
 
+/** A value in a table: whole numbers and texts as they are, other numbers with three digits, "–" for what is not known. */
+function written(value) {
+  if (value === null || value === undefined) return "–";
+  return typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value);
+}
+
 function decimal(figures, power) {
   if (power < 0) return `0.${"0".repeat(-power - 1)}${figures}`;
   const whole = figures.slice(0, power + 1).padEnd(power + 1, "0");

@@ -44,6 +44,7 @@ class TabCard {
     this.asTable = !this.asTable;
     this.toggle.setAttribute("aria-pressed", String(this.asTable));
     this.toggle.replaceChildren(icon(this.asTable ? "chart" : "table"));
+    this.tab.tooltip.hide(); // it says what the button did, not what it does now
     this.tab.invalidate();
   }
 
@@ -85,18 +86,13 @@ class TabCard {
 class TabChart extends TabCard {
   build() {
     super.build();
-    this.host = el("div.sv-chart", { role: "img" });
-    this.wait = el("p.sv-wait");
-    this.plot = el("div.sv-plot", null, this.host);
-    this.body.append(this.plot, this.wait);
-    this.chart = new Chart(this.host, this.tab);
+    frame(this, this.tab);
     watchSize(this.host, () => this.tab.invalidate());
   }
 
   /** The key of the sentence that stands in place of the figure, or null. */
   get blank() {
-    const { plotly, plotlyFailed } = this.tab;
-    return plotly ? null : plotlyFailed ? "player.charts_failed" : "player.charts_loading";
+    return chartless(this.tab);
   }
 
   /** The figure for those who do not see it. */
@@ -115,12 +111,6 @@ class TabChart extends TabCard {
     if (key !== this.key && this.chart.draw(this.figure())) this.key = key;
     this.host.setAttribute("aria-label", this.inWords());
   }
-}
-
-/** A value in a table: whole numbers and texts as they are, other numbers with three digits, "–" for what is not known. */
-function written(value) {
-  if (value === null || value === undefined) return "–";
-  return typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value);
 }
 
 /** A count with its thousands set apart. */

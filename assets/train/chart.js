@@ -22,11 +22,6 @@ class TrainChart extends TabChart {
     return this.table.rows.length ? super.caption() : "";
   }
 
-  flip() {
-    super.flip();
-    this.tab.tooltip.hide();
-  }
-
   update() {
     super.update();
     setFlag(this.plot, "sv-train-void", this.blank);

@@ -352,6 +352,7 @@ def test_every_table_twin_is_a_table(window: Stage, trace: Trace) -> None:
         window.settle()
         assert window.page.locator(f"#{name} .sv-twin th").count() >= 4, name
         assert window.page.locator(f"#{name} .sv-twin tbody tr").count() >= 4, name
+        assert not window.page.locator(".sv-tip").first.is_visible(), f"{name}: the tip says what its button did"
 
 
 def test_names_for_those_who_hear_the_page(window: Stage, trace: Trace) -> None:

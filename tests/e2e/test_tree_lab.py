@@ -184,6 +184,7 @@ def test_clicks_add_and_remove_and_everything_follows(open_lab: Lab) -> None:
         page.click(f"#lab-{card} .sv-head .sv-ibtn")
     page.wait_for_timeout(200)
     assert page.evaluate(ROW, "tree") == page.evaluate(ROW, "mask") == 12
+    assert not page.locator("#specviz-lab-tip").is_visible(), "the tip says what the button did"
     last = page.locator("#lab-mask .sv-twin tbody tr", has_text="[0,0,0]").inner_text()
     assert "t+3" in last
     page.click("#lab-tree .sv-head .sv-ibtn")
