@@ -247,6 +247,8 @@ def train_export(
         export = Export(read_medusa(heads, target), target.get_output_embeddings().weight, base, every)
         for path in export.write(form, out):
             Console(highlight=False, soft_wrap=True).print(t(LANG, "cli.saved", path=path), markup=False)
+        if form == "v1" and not export.repeats:
+            Console(highlight=False, soft_wrap=True).print(t(LANG, "export.no_pickle", blocks=len(export.parts.blocks[0])), markup=False)
 
 
 def _given(**values: object) -> dict[str, Any]:

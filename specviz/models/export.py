@@ -1,8 +1,11 @@
 """Medusa heads written in the formats of other programs, so that heads trained here run there.
 
-    v1     medusa_lm_head.pt and medusa_lm_head.safetensors, config.json    the Medusa repository reads the first, TGI the second
-    v2     medusa_lm_head.safetensors, config.json                          TGI
-    vllm   model.safetensors, config.json                                   vLLM; the only one that can score a part of the vocabulary
+    v1     medusa_lm_head.safetensors and .pt, config.json    TGI reads the first, the Medusa repository the second
+    v2     medusa_lm_head.safetensors, config.json            TGI; heads of one residual block
+    vllm   model.safetensors, config.json                     vLLM; the only one that can score a part of the vocabulary
+
+The Medusa repository makes its residual blocks as one, repeated: it would load deeper heads without a word and let the last block of each
+stand for all of them. So medusa_lm_head.pt is only written where the blocks of a head are the same.
 
 Numbers are written as they are, so that heads read back give the same logits. Measured accuracies go along in a JSON file beside the
 weights, which only this program reads.
@@ -48,7 +51,7 @@ class Export:
         if form != "vllm":
             self._refuse(form)
         tensors, config = {"v1": self._v1, "v2": self._v2, "vllm": self._vllm}[form]()
-        weights = [folder / ("model.safetensors" if form == "vllm" else SAFETENSORS)] + [folder / PICKLE] * (form == "v1")
+        weights = [folder / ("model.safetensors" if form == "vllm" else SAFETENSORS)] + [folder / PICKLE] * (form == "v1" and self.repeats)
         kept = ("name",) if self.every else ("name", "accuracies")  # they were measured on the part of the vocabulary
         beside = {name: value for name, value in card(self.parts.path).items() if name in kept}
         try:
@@ -62,8 +65,13 @@ class Export:
             raise Fault("cli.unwritable", path=folder, reason=str(error).splitlines()[0][:160]) from error
         return [*weights, *(folder / name for name in files)]
 
+    @property
+    def repeats(self) -> bool:
+        """Whether each head has one residual block, or several that are the same."""
+        return all(_same(layer, layers[0]) for layers in self.parts.blocks for layer in layers)
+
     def _refuse(self, form: str) -> None:
-        """Formats v1 and v2 score the whole vocabulary, v2 with the target's LM head alone."""
+        """Formats v1 and v2 score the whole vocabulary, v2 with the target's LM head alone behind one block."""
         own, ids = self.parts.lm_heads is not None, self.parts.token_map
         sizes = {"form": form, "size": 0 if ids is None else len(ids), "vocabulary": len(self.lm_head)}
         if ids is not None and own:
@@ -72,6 +80,8 @@ class Export:
             raise Fault("export.token_map", **sizes)
         if own and form == "v2":
             raise Fault("export.untied")
+        if form == "v2" and len(self.parts.blocks[0]) > 1:
+            raise Fault("export.blocks", blocks=len(self.parts.blocks[0]))
 
     def _v1(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         tensors, config = self._v2()
@@ -115,3 +125,9 @@ class Export:
         head = self.lm_head.detach().cpu() if ids is None else self.lm_head.detach().cpu()[ids]
         narrow = head.to(self.parts.blocks[0][0][0].dtype)
         return [narrow if torch.equal(narrow.to(head.dtype), head) else head] * len(self.parts.blocks)
+
+
+def _same(one: tuple[Tensor, Tensor | None], other: tuple[Tensor, Tensor | None]) -> bool:
+    """Whether two blocks have the same weights; no bias is one of 0."""
+    biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in (one, other)]
+    return torch.equal(one[0], other[0]) and torch.equal(*biases)

@@ -28,8 +28,9 @@ KNOWN = {name: tensors for name, (tensors, _, _) in KEPT.items()} | {
     "a token map and one LM head": vllm(token_map=MAP, **{"lm_head.weight": SMALL}),
 }
 MAPPED = {name for name in KNOWN if "token map" in name}
+DEEP = {name for name in KNOWN if "two layers" in name}
 OWN = {name for name, tensors in KNOWN.items() if any("lm_head" in key or key.endswith((".1.weight", ".2.weight")) for key in tensors)}
-REFUSED = {(name, "v2") for name in OWN | MAPPED} | {(name, "v1") for name in MAPPED}
+REFUSED = {(name, "v2") for name in OWN | MAPPED | DEEP} | {(name, "v1") for name in MAPPED}
 
 
 def write(folder: Path, tensors: dict[str, Tensor]) -> Path:
@@ -48,7 +49,7 @@ def export(target, source: Path, form: str, out: Path, every: bool = False) -> l
 def test_heads_come_back_bit_for_bit_or_are_refused(target, tmp_path: Path, name: str, form: str):
     source, out = write(tmp_path / "in", KNOWN[name]), tmp_path / "out"
     if (name, form) in REFUSED:
-        refused(lambda: export(target, source, form, out), "(score 4 of 40 tokens|LM heads of their own)")
+        refused(lambda: export(target, source, form, out), "(score 4 of 40 tokens|LM heads of their own|these have 2)")
         assert not out.exists()
         return
     files = export(target, source, form, out)
@@ -102,6 +103,31 @@ def test_v1_is_a_pickle_that_the_medusa_repository_opens(target, tmp_path: Path)
     assert all(torch.equal(tensor, v1()[name]) for name, tensor in state.items()) and state.keys() == v1().keys()
 
 
+def test_no_pickle_is_written_where_the_medusa_repository_would_repeat_one_block(target, tmp_path: Path):
+    out = tmp_path / "out"
+    export(target, write(tmp_path / "in", v1(layers=2)), "v1", out)
+    assert (out / "medusa_lm_head.safetensors").exists() and not (out / "medusa_lm_head.pt").exists()
+    first = {name: tensor for name, tensor in v1(layers=2).items() if ".0.linear" in name}
+    repeated = {name.replace(".0.linear", ".1.linear"): tensor for name, tensor in first.items()}
+    export(target, write(tmp_path / "in", v1(layers=2) | repeated), "v1", out)
+    state, hidden = torch.load(out / "medusa_lm_head.pt", weights_only=True), torch.randn(3, 16)
+    block = torch.nn.Linear(16, 16)  # one object in two places, as there
+    head = torch.nn.Sequential(Residual(block), Residual(block), torch.nn.Linear(16, 40, bias=False))
+    head.load_state_dict({name.removeprefix("1."): tensor for name, tensor in state.items() if name.startswith("1.")})
+    torch.testing.assert_close(head(hidden), load_medusa(out, target).logits(hidden)[1])
+
+
+class Residual(torch.nn.Module):
+    """x + SiLU(Wx + b)."""
+
+    def __init__(self, linear: torch.nn.Linear):
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.nn.functional.silu(self.linear(x))
+
+
 def test_heads_that_score_a_part_of_the_vocabulary_can_be_let_score_all_of_it(target, tmp_path: Path):
     source, hidden = write(tmp_path / "in", KNOWN["a token map"]), torch.randn(3, 16)
     small = load_medusa(source, target).logits(hidden)
@@ -153,6 +179,11 @@ def test_the_command_line_writes_heads_and_says_where(tmp_path: Path, monkeypatc
     refused_run, unknown = run("v2"), run("gguf")
     assert refused_run.exit_code == unknown.exit_code == 2 and not (tmp_path / "out").exists()
     assert "4 of 100 tokens" in refused_run.output and "v1, v2, vllm" in unknown.output
+    deep = {name.replace(".0.", ".1."): tensor + 1 for name, tensor in heads.items()}
+    save_file({**heads, **deep}, tmp_path / "in" / "medusa.safetensors")
+    deeper = run("v1")
+    assert deeper.exit_code == 0 and "2 different ones" in deeper.output and "medusa_lm_head.pt was not written" in deeper.output
+    save_file({**heads, "token_map": MAP}, tmp_path / "in" / "medusa.safetensors")
     done = run("v2", "--whole-vocabulary")
     assert done.exit_code == 0 and "medusa_lm_head.safetensors" in done.output, done.output
     written = load_file(tmp_path / "out" / "medusa_lm_head.safetensors")
