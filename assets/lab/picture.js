@@ -29,7 +29,7 @@ class TreePicture {
     watchSize(this.host, () => lab.invalidate());
   }
 
-  /** Pixels of every node: {x, y, pitch, column}; columns leave room for what can be added behind the deepest node. */
+  /** Pixels of every node: {x, y, room, column}; columns leave room for what can be added behind the deepest node. */
   measure() {
     const { lab } = this;
     const { wide, high } = sizeOf(this.host);
@@ -41,7 +41,8 @@ class TreePicture {
     const tall = Math.max(high, Math.ceil(pitch * last) + 2 * LAB_MARGIN.top);
     const top = (tall - pitch * last) / 2;
     const column = Math.min((wide - LAB_MARGIN.left - LAB_MARGIN.right) / Math.max(deepest, 1), 240);
-    return { wide, tall, pitch, column, x: depths.map((depth) => LAB_MARGIN.left + column * depth), y: rows.map((row) => top + pitch * row) };
+    const [x, y] = [depths.map((depth) => LAB_MARGIN.left + column * depth), rows.map((row) => top + pitch * row)];
+    return { wide, tall, column, x, y, room: roomOf(depths, y) };
   }
 
   draw() {
@@ -65,7 +66,7 @@ class TreePicture {
     this.edges.rest();
     this.drawNodes(drawn, chances, path);
     this.drawGhosts(drawn);
-    const ring = this.radius(chances[lab.node], drawn.pitch) + 4;
+    const ring = this.radius(chances[lab.node], drawn.room[lab.node]) + 4;
     for (const [name, value] of [["cx", drawn.x[lab.node]], ["cy", drawn.y[lab.node]], ["r", ring]]) setAttr(this.ring, name, value.toFixed(1));
     this.follow(drawn);
   }
@@ -80,7 +81,7 @@ class TreePicture {
     if (at < 12 || at > high - 12) this.host.scrollTop = y[this.lab.node] - high / 2;
   }
 
-  drawNodes({ x, y, pitch, column }, chances, path) {
+  drawNodes({ x, y, room, column }, chances, path) {
     const { lab } = this;
     const { colours } = lab;
     const inner = new Set(lab.parents);
@@ -91,15 +92,15 @@ class TreePicture {
       const judged = i > 0 && lab.judged?.accepted[textOf(lab.tree[i - 1])];
       setAttr(mark, "cx", x[i].toFixed(1));
       setAttr(mark, "cy", y[i].toFixed(1));
-      setAttr(mark, "r", this.radius(chance, pitch).toFixed(1));
+      setAttr(mark, "r", this.radius(chance, room[i]).toFixed(1));
       setAttr(mark, "fill", i === 0 ? colours.root : chance === null ? colours.card : judged ? colours.accepted : colours.p);
       setAttr(mark, "stroke", chance === null ? colours.soft : "none");
       setAttr(mark, "stroke-dasharray", chance === null ? "2 2" : null);
-      if (!i || (pitch < 13 && !path.has(i))) return;
+      const over = inner.has(i) || i === lab.node; // an edge leaves to the right
+      if (!i || (room[i] < (over ? 26 : 13) && !path.has(i))) return;
       const label = this.labels.next();
       const rank = String(lab.tree[i - 1].at(-1));
-      const reach = this.radius(chance, pitch) + 4;
-      const over = inner.has(i) || i === lab.node; // an edge leaves to the right
+      const reach = this.radius(chance, room[i]) + 4;
       setText(label, judged ? `${rank} ✓` : rank);
       setAttr(label, "x", (x[i] + (over ? 0 : reach)).toFixed(1));
       setAttr(label, "y", (y[i] + (over ? -reach : 3.8)).toFixed(1));
@@ -137,9 +138,9 @@ class TreePicture {
     for (const pool of [this.ghosts, this.ghostEdges, this.ghostLabels]) pool.rest();
   }
 
-  /** The larger, the higher the value; never so small that it cannot be seen. */
-  radius(chance, pitch) {
-    return clamp(2.5 + 9 * Math.sqrt(chance ?? 0), 2.2, Math.max(2.6, pitch * 0.46));
+  /** The larger, the higher the value, as far as there is room; never so small that it cannot be seen. */
+  radius(chance, room) {
+    return clamp(2 + 8 * Math.sqrt(chance ?? 0), 2.2, clamp(room * 0.46, 2.6, 8));
   }
 
   curve(x0, y0, x1, y1) {
@@ -175,4 +176,18 @@ class TreePicture {
     if (ghost) this.lab.addNode(ghost.path);
     else if (node !== undefined) this.lab.select(node);
   }
+}
+
+/** Pixels from every node to the nearest one of its depth, or LAB_PITCH's most. */
+function roomOf(depths, y) {
+  const room = y.map(() => LAB_PITCH[1]);
+  const last = new Map();
+  const down = y.map((_, i) => i).sort((a, b) => y[a] - y[b]);
+  for (const i of down) {
+    const above = last.get(depths[i]);
+    last.set(depths[i], i);
+    if (above === undefined) continue;
+    for (const node of [above, i]) room[node] = Math.min(room[node], y[i] - y[above]);
+  }
+  return room;
 }

@@ -21,6 +21,7 @@ ARGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync",
 ]  # fmt: skip
+PATIENCE = 60  # seconds to wait for anything: how soon it comes is for `make bench` to say, on a machine with nothing else to do
 LOCAL = re.compile(r"^(data:|blob:|https?://(127\.0\.0\.1|localhost)[:/])")
 
 
@@ -104,6 +105,7 @@ class Visitor:
 
     def __init__(self, page: "playwright_api.Page"):
         self.page = page
+        page.set_default_timeout(1000 * PATIENCE)
         self.requests: list[str] = []
         page.on("request", lambda request: self.requests.append(request.url))
 
@@ -111,7 +113,7 @@ class Visitor:
         """What the player shows."""
         return self.page.evaluate("window.specviz.state()")
 
-    def until(self, condition: str, seconds: float = 20) -> dict:
+    def until(self, condition: str, seconds: float = PATIENCE) -> dict:
         """Wait until a condition on the state `s` holds; returns the state."""
         self.page.wait_for_function(f"(() => {{ const s = window.specviz.state(); return {condition}; }})()", timeout=1000 * seconds)
         return self.state()

@@ -22,14 +22,14 @@ class Lab:
         return self.page.evaluate("window.specvizLab.state()")
 
     def until(self, condition: str) -> dict:
-        self.page.wait_for_function(f"(() => {{ const s = window.specvizLab.state(); return {condition}; }})()", timeout=15_000)
+        self.page.wait_for_function(f"(() => {{ const s = window.specvizLab.state(); return {condition}; }})()")
         return self.state()
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
 
     def told(self, words: str, selector: str = "#lab-tree .sv-lab-said") -> None:
-        self.page.locator(selector, has_text=words).first.wait_for(timeout=10_000)
+        self.page.locator(selector, has_text=words).first.wait_for()
 
     def place(self, path: list[int]) -> tuple[float, float]:
         """Where a node is on the page."""

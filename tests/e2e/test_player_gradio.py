@@ -62,7 +62,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     opened.on("request", lambda request: f":{PORT}/" in request.url or request.url.startswith("data:") or complaints.append(request.url))
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.goto(address)
-    opened.wait_for_function("window.specviz && specviz.state().charts", timeout=30_000)
+    opened.wait_for_function("window.specviz && specviz.state().charts")
     yield opened
     context.close()
     assert complaints == []
@@ -76,7 +76,7 @@ def test_the_first_value_is_on_show_and_the_charts_come_from_below_the_prefix(pa
 
 def test_a_generator_feeds_it(page: Page) -> None:
     page.click("#run")
-    page.wait_for_function("specviz.state().run === 'streamed' && specviz.state().done", timeout=30_000)
+    page.wait_for_function("specviz.state().run === 'streamed' && specviz.state().done")
     state = page.evaluate("specviz.state()")
     assert (state["steps"], state["gap"], state["mode"]) == (6, False, "live")
     assert page.locator(".sv-stream").text_content() == TRACE.text

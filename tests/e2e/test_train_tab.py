@@ -15,7 +15,7 @@ from specviz.models.checkpoints import load_medusa
 from specviz.models.embedded import sha256
 from specviz.models.output import lm_head
 from specviz.ui import jobs
-from tests.e2e.conftest import Site, Visit, Visitor
+from tests.e2e.conftest import PATIENCE, Site, Visit, Visitor
 
 pytestmark = pytest.mark.browser
 
@@ -67,7 +67,7 @@ def begin(visitor: Visitor, minutes: str = "1") -> str:
     return visitor.page.evaluate("window.specvizTrain.run.name")
 
 
-def until(visitor: Visitor, condition: str, seconds: float = 60) -> None:
+def until(visitor: Visitor, condition: str, seconds: float = PATIENCE) -> None:
     """Wait until a condition on the tab `t` holds, and is drawn."""
     visitor.page.wait_for_function(f"(() => {{ const t = window.specvizTrain; return {condition}; }})()", timeout=1000 * seconds)
     visitor.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

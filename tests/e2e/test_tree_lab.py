@@ -164,6 +164,18 @@ def test_the_curve_marks_the_tree_on_show_and_the_fastest_size(open_lab: Lab) ->
     assert f"at size {fastest['at']}" in open_lab.text("#lab-curve .sv-lab-note")
 
 
+def test_a_node_is_as_large_as_its_value_where_there_is_room(open_lab: Lab) -> None:
+    sizes = "[...document.querySelectorAll('#lab-tree .sv-lab-node')].map((node) => [+node.getAttribute('cy'), +node.getAttribute('r')])"
+    nodes = open_lab.page.evaluate(f"(() => {{ const all = {sizes}; return specvizLab.tree.map((path, i) => [path, ...all[i + 1]]); }})()")
+    chains = {len(path): radius for path, _, radius in nodes if not any(path)}
+    first = [radius for path, _, radius in nodes if len(path) == 1]
+    assert first == sorted(first, reverse=True) and first[0] > 2 * first[-1]
+    assert chains[1] > chains[2] > chains[3]
+    for depth in (1, 2, 3):
+        column = sorted((y, radius) for path, y, radius in nodes if len(path) == depth)
+        assert all(b - a >= one + other - 0.2 for (a, one), (b, other) in zip(column, column[1:], strict=False)), "two nodes overlap"
+
+
 # ---- editing
 
 
