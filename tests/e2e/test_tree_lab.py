@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from specviz.analysis.cost import CostModel
 from specviz.analysis.trees import full_counts, full_expected
@@ -16,18 +17,20 @@ from tests.e2e.lab import ACCURACIES, Lab, enter
 
 pytestmark = pytest.mark.browser
 
-ROW = "(key) => document.querySelectorAll(`#lab-${key} .sv-twin tbody tr`).length"
 GHOSTS = """(() => {
   const card = specvizLab.cards[0].picture, box = card.picture.getBoundingClientRect();
   return card.offered.map(({ path, x, y }) => [path, box.left + x, box.top + y]);
 })()"""
 REDRAW = """() => {
-  const start = performance.now();
-  for (let node = 0; node < 10; node += 1) {
+  const made = new Set(), note = (records) => records.forEach(({ addedNodes }) => addedNodes.forEach((node) => made.add(node)));
+  const watch = new MutationObserver(note);
+  watch.observe(specvizLab.root, { childList: true, subtree: true });
+  for (let node = 1; node <= 10; node += 1) {
     specvizLab.node = node;
     specvizLab.cards.forEach((card) => card.refresh());
   }
-  return (performance.now() - start) / 10;
+  note(watch.takeRecords());
+  return [...made].filter((node) => node.nodeType === 1).length;
 }"""
 
 
@@ -118,8 +121,7 @@ def test_all_combinations_are_counted_live_beside_the_sparse_tree(open_lab: Lab)
     open_lab.told("not known", "#lab-cartesian .sv-lab-count")  # only four heads were measured
     assert open_lab.page.evaluate("document.querySelector('#lab-cartesian .sv-chart')._fullLayout.yaxis.type") == "log"
     open_lab.page.click("#lab-cartesian .sv-ibtn")
-    open_lab.page.wait_for_timeout(200)
-    assert open_lab.page.evaluate(ROW, "cartesian") == 8
+    expect(open_lab.page.locator("#lab-cartesian .sv-twin tbody tr")).to_have_count(8)
 
 
 def test_a_full_tree_that_can_be_run_is_taken(open_lab: Lab) -> None:
@@ -173,7 +175,7 @@ def test_a_node_is_as_large_as_its_value_where_there_is_room(open_lab: Lab) -> N
     assert chains[1] > chains[2] > chains[3]
     for depth in (1, 2, 3):
         column = sorted((y, radius) for path, y, radius in nodes if len(path) == depth)
-        assert all(b - a >= one + other - 0.2 for (a, one), (b, other) in zip(column, column[1:], strict=False)), "two nodes overlap"
+        assert all(b - a >= one + other - 0.2 for (a, one), (b, other) in pairwise(column)), "two nodes overlap"
 
 
 # ---- editing
@@ -194,8 +196,7 @@ def test_clicks_add_and_remove_and_everything_follows(open_lab: Lab) -> None:
     assert page.input_value("#lab-choices") == state["choices"]
     for card in ("tree", "mask"):
         page.click(f"#lab-{card} .sv-head .sv-ibtn")
-    page.wait_for_timeout(200)
-    assert page.evaluate(ROW, "tree") == page.evaluate(ROW, "mask") == 12
+        expect(page.locator(f"#lab-{card} .sv-twin tbody tr")).to_have_count(12)
     assert not page.locator("#specviz-lab-tip").is_visible(), "the tip says what the button did"
     last = page.locator("#lab-mask .sv-twin tbody tr", has_text="[0,0,0]").inner_text()
     assert "t+3" in last
@@ -280,16 +281,14 @@ def test_a_tree_of_256_candidates_stays_usable(open_lab: Lab) -> None:
     page.focus(".sv-lab-picture")
     for _ in range(2):
         page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(200)
     visible = """(() => { const lab = specvizLab, card = lab.cards[0].picture, box = card.host.getBoundingClientRect(),
       y = card.picture.getBoundingClientRect().top + card.drawn.y[lab.node]; return y > box.top && y < box.bottom; })()"""
-    assert page.evaluate(visible), "the selected node is out of sight"
+    page.wait_for_function(visible)  # else the selected node is out of sight
     for _ in range(60):
         page.keyboard.press("ArrowDown")
-    page.wait_for_timeout(200)
-    assert page.evaluate(visible)
-    frame = page.evaluate(REDRAW)
-    assert frame < 120, f"{frame:.0f} ms a change"
+    page.wait_for_function(visible)
+    made = page.evaluate(REDRAW)
+    assert made < 100, f"walking past ten nodes made {made} elements anew: with every step the whole picture"
     page.fill("#lab-path", "9,9,9,9")
     page.press("#lab-path", "Enter")
     open_lab.page.wait_for_timeout(300)

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from specviz.config import choices_text
 from specviz.engine.tree import sparse_shape
@@ -48,8 +49,7 @@ def test_a_text_that_is_no_tree_is_refused_and_nothing_is_lost(open_lab: Lab, te
     assert open_lab.state()["choices"] == before
     assert open_lab.page.input_value("#lab-choices") == text
     open_lab.page.get_by_role("button", name="Back to the tree").click()
-    open_lab.page.wait_for_timeout(200)
-    assert open_lab.page.input_value("#lab-choices") == before
+    expect(open_lab.page.locator("#lab-choices")).to_have_value(before)
 
 
 def test_a_tree_goes_out_and_comes_in_as_text_and_as_a_file(open_lab: Lab, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_lab_speaks_both_languages_at_run_time(open_lab: Lab) -> None:
     page = open_lab.page
     page.check("#language input[value=zh]")
     page.get_by_text("树实验室").wait_for()
-    page.wait_for_timeout(200)
+    expect(page.locator("#tab-trees")).not_to_contain_text("Tree lab")
     words = page.inner_text("#tab-trees")
     assert "Tree lab" not in words and "lab." not in words and "{" not in words
     assert page.inner_text("#show-trees") == "树"
