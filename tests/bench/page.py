@@ -4,7 +4,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,19 +19,21 @@ from specviz.figures.view import run_view
 from tests.builders import make_trace
 from tests.e2e.conftest import ARGS
 
-SEEK_STEPS, SEEK_TREE = 60, "3x4x4"  # 63 candidates and the root
+STEPS, TREE = 60, "3x4x4"  # 63 candidates and the root
 WINDOW = {"width": 1440, "height": 900}
 
-# Resolves with the milliseconds from a seek until the frame that shows it was painted.
-SEEK = """index => new Promise((resolve) => {
+# Resolves with the milliseconds from a change until the frame that shows it was painted.
+PAINTED = """value => new Promise((resolve) => {
   const before = performance.now();
-  window.specviz.seek(index);
+  CHANGE;
   requestAnimationFrame(() => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => resolve(performance.now() - before);
     port2.postMessage(0);
   });
 })"""
+SEEK = PAINTED.replace("CHANGE", "window.specviz.seek(value)")
+SLIDE = PAINTED.replace("CHANGE", "window.specviz.player.store.tryBar({ epsilon: value })")  # judges the whole run anew
 # Notes, at the end of every frame, when the number of steps on show grew.
 WATCH = """() => {
   window.seen = [];
@@ -126,7 +128,8 @@ def measure(repeats: int, seeks: int) -> list[dict[str, Any]]:
             opened.append(page.evaluate("window.usable"))
             page.context.close()
         page = visit()
-        rows = [_figures("page usable after opening", opened, 3000), _figures("seek, 60 steps of 64 nodes", _seeks(page, seeks), 80)]
+        rows = [_figures("page usable after opening", opened, 3000), _figures(f"seek, {STEPS} steps of 64 nodes", _seeks(page, seeks), 80)]
+        rows.append(_figures(f"typical acceptance with another ε, {STEPS} steps of 64 nodes", _slides(page, seeks), 80))
         for pace in (0.1, 0.02):
             rows.append(_figures(f"step on screen after commit, a pass of {pace * 1000:.0f} ms", _latencies(visit(), site, pace), 200))
         browser.close()
@@ -134,15 +137,30 @@ def measure(repeats: int, seeks: int) -> list[dict[str, Any]]:
 
 
 def _seeks(page: Page, count: int) -> list[float]:
-    config = DecodeConfig(method="draft", rule="rejection", tree=SEEK_TREE, temperature=1.0)
-    page.evaluate("view => window.specviz.load(view)", run_view(make_trace(SEEK_STEPS, config)))
-    page.wait_for_function(f"window.specviz.state().steps === {SEEK_STEPS}")
+    _show(page, DecodeConfig(method="draft", rule="rejection", tree=TREE, temperature=1.0))
+    chosen, steps = random.Random(0), [0]
+    while len(steps) <= count:
+        steps.append(chosen.choice([i for i in range(STEPS) if i != steps[-1]]))
+    return _changes(page, SEEK, steps[1:])
+
+
+def _slides(page: Page, count: int) -> list[float]:
+    _show(page, DecodeConfig(method="medusa", rule="typical", tree=TREE, temperature=1.0))
+    page.locator("#typical").scroll_into_view_if_needed()
     page.wait_for_timeout(1000)
-    chosen = random.Random(0)
+    return _changes(page, SLIDE, [0.01 * (1 + i % 50) for i in range(count)])
+
+
+def _show(page: Page, config: DecodeConfig) -> None:
+    page.evaluate("view => window.specviz.load(view)", run_view(make_trace(STEPS, config)))
+    page.wait_for_function(f"window.specviz.state().steps === {STEPS}")
+    page.wait_for_timeout(1000)
+
+
+def _changes(page: Page, script: str, values: Iterable[float]) -> list[float]:
     taken = []
-    for _ in range(count):
-        now = page.evaluate("window.specviz.state().step")
-        taken.append(page.evaluate(SEEK, chosen.choice([i for i in range(SEEK_STEPS) if i != now])))
+    for value in values:
+        taken.append(page.evaluate(script, value))
         page.wait_for_timeout(150)  # what is drawn later (rows out of sight, words for a screen reader) is done
     return taken[5:]  # the first ones compile
 

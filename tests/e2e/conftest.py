@@ -22,6 +22,7 @@ ARGS = [
     "--disable-sync",
 ]  # fmt: skip
 PATIENCE = 60  # seconds to wait for anything: how soon it comes is for `make bench` to say, on a machine with nothing else to do
+playwright_api.expect.set_options(timeout=1000 * PATIENCE)
 LOCAL = re.compile(r"^(data:|blob:|https?://(127\.0\.0\.1|localhost)[:/])")
 
 

@@ -58,6 +58,11 @@ class Stage:
         self.settle()
         return found
 
+    def to(self, name: str) -> None:
+        """Scroll to a panel, when those above it are as tall as they will be."""
+        self.do("specviz.player.drawTheRest()")
+        self.do("name => document.getElementById(name).scrollIntoView()", name)
+
     def state(self) -> dict[str, Any]:
         """What the player shows."""
         return self.page.evaluate("specviz.state()")

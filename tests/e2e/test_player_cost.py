@@ -53,7 +53,6 @@ POINTS = """([header, steps, asked]) => made.costPoints(made.costModel(header, s
 MEASURED = "specviz.player.lower.find((panel) => panel.name === 'cost').measure()"
 CURVE = """(() => document.querySelector('#cost .sv-chart').data
   .filter((trace) => trace.meta.where.series === 'predicted' && trace.meta.y === 'speedup')[0].y)()"""
-TO_COST = "document.querySelector('#cost').scrollIntoView()"
 MOVE = """([nth, value]) => {
   const input = document.querySelectorAll('#cost input[type=range]')[nth];
   input.value = value;
@@ -131,16 +130,16 @@ def test_the_figure_is_filled_as_in_python(window: Stage, name: str) -> None:
 def test_a_recording_without_measured_times_says_so(window: Stage) -> None:
     assert window.page.evaluate(ALL, [*sent(make_trace(3, baseline=False)), []]) is None
     window.show(make_trace(3, baseline=False))
-    window.do(TO_COST)
+    window.to("cost")
     assert t("en", "cost.no_timings") in window.text("#cost")
     window.show(make_trace(3, DecodeConfig(method="plain")))
-    window.do(TO_COST)
+    window.to("cost")
     assert t("en", "cost.plain") in window.text("#cost")
 
 
 def test_the_panel_shows_expected_beside_observed(window: Stage) -> None:
     window.show(CHAIN, charts=True)
-    window.do(TO_COST)
+    window.to("cost")
     info = cost_info(CHAIN.header, CHAIN.steps)
     text = window.text("#cost")
     rows = window.page.evaluate("[...document.querySelectorAll('#cost tbody tr')].map((row) => row.innerText.split('\\t'))")
@@ -156,7 +155,7 @@ def test_the_panel_shows_expected_beside_observed(window: Stage) -> None:
 
 def test_sliders_ask_what_if_and_lead_back(window: Stage) -> None:
     window.show(CHAIN, charts=True)
-    window.do(TO_COST)
+    window.to("cost")
     model, before = cost_model(CHAIN.header, CHAIN.steps), window.page.evaluate(CURVE)
     assert "what if" not in window.text("#cost")
     window.do(MOVE, [0, 1])
@@ -176,7 +175,7 @@ def test_sliders_ask_what_if_and_lead_back(window: Stage) -> None:
 
 def test_sliders_obey_the_keyboard_and_the_player_stays_where_it_is(window: Stage) -> None:
     window.show(CHAIN)
-    window.do(TO_COST)
+    window.to("cost")
     window.page.locator("#cost input[type=range]").nth(1).focus()
     window.page.keyboard.press("ArrowRight")
     window.settle()
@@ -186,7 +185,7 @@ def test_sliders_obey_the_keyboard_and_the_player_stays_where_it_is(window: Stag
 
 def test_trees_are_weighed_by_size_or_by_depth(window: Stage) -> None:
     window.show(HEADS, charts=True)
-    window.do(TO_COST)
+    window.to("cost")
     model = cost_model(HEADS.header, HEADS.steps)
     assert window.page.evaluate(CURVE) == pytest.approx([one.speedup for one in model.by_size()])
     assert window.page.locator("#cost input[type=range]").first.is_disabled()
@@ -201,7 +200,7 @@ def test_it_follows_the_run_and_its_judging(window: Stage) -> None:
     window.show()
     header, views = header_view(CHAIN.header), [step_view(step, CHAIN.header) for step in CHAIN.steps]
     window.do("message => specviz.message(message)", {"run": "a", "seq": 0, "header": header, "steps": views[:3]})
-    window.do(TO_COST)
+    window.to("cost")
     for seq, count in ((1, 6), (2, 12)):
         window.do("message => specviz.message(message)", {"run": "a", "seq": seq, "steps": views[3 * seq : count]})
     window.do("specviz.message({ run: 'a', seq: 3, steps: [], done: { ended: 'length' } })")
@@ -229,7 +228,7 @@ def test_the_section_is_below_the_first_screen_and_within_reach(window: Stage) -
 
 def test_its_table_holds_the_same(window: Stage) -> None:
     window.show(CHAIN)
-    window.do(TO_COST)
+    window.to("cost")
     window.page.click("#cost .sv-head > .sv-ibtn")
     window.settle()
     assert window.page.locator("#cost .sv-twin th").count() == 8
@@ -242,7 +241,7 @@ def test_its_table_holds_the_same(window: Stage) -> None:
 def test_a_phone_shows_it_in_one_column(browser: Browser, trace: Trace, language: str) -> None:
     with stage(browser, 390, 844) as phone:
         phone.show(trace, language=language, charts=True)
-        phone.do(TO_COST)
+        phone.to("cost")
         assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
         assert phone.page.evaluate(OVERFLOWING) == []
         assert catalogue(language)["cost.reset"] in phone.text("#cost")

@@ -45,7 +45,7 @@ def address() -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.05)
     yield f"http://127.0.0.1:{PORT}/some/where"

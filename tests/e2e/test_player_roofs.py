@@ -45,8 +45,7 @@ HOLLOW = "#roofs .sv-roofs-plot .point[style*='fill: none']"
 def shown(made: Stage, trace: Trace | dict, **how: object) -> None:
     """Show a run, with the roofline in sight."""
     made.show(trace, charts=True, **how)
-    made.page.locator("#roofs").scroll_into_view_if_needed()
-    made.settle()
+    made.to("roofs")
     made.settle()
 
 

@@ -85,7 +85,7 @@ def in_python(steps: list[Step], about: Header) -> dict[str, Any]:
 
 def look(window: Stage, name: str) -> None:
     """Bring a panel into sight: what nobody sees is drawn later."""
-    window.do("name => document.getElementById(name).scrollIntoView()", name)
+    window.to(name)
 
 
 def losing(steps: int = 12) -> Trace:

@@ -32,7 +32,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         child.wait()
 
 
-def until(holds: Callable[[dict], object], name: str, seconds: float = 20.0) -> dict:
+def until(holds: Callable[[dict], object], name: str, seconds: float = 60.0) -> dict:
     """Wait until something holds of a run; returns it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

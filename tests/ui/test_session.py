@@ -12,7 +12,7 @@ from specviz.ui.session import Line, Stops
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for what another thread does."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.005)
