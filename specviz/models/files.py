@@ -45,7 +45,7 @@ def write_text(text: str, path: Path) -> None:
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # two programs may write one corpus
     try:
         write(part)
         part.replace(path)

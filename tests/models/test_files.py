@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,21 @@ def test_a_file_is_replaced_whole_or_not_at_all(kind: str, tmp_path: Path):
     assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == [path.name]
     write(kind, path, 10_000, 2.0)
     assert path.stat().st_size > 10_000 and [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_two_programs_can_write_one_file_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, save = tmp_path / "a.safetensors", files.save_file
+
+    def while_the_other_writes(tensors: object, part: Path, metadata: object) -> None:
+        save(tensors, part, metadata)
+        monkeypatch.setattr(files, "save_file", save)
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: 1)
+            write("tensors", path, 10, 1.0)
+
+    monkeypatch.setattr(files, "save_file", while_the_other_writes)
+    write("tensors", path, 10, 2.0)
+    assert float(load_file(path)["a"][0]) == 2.0 and [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_what_safetensors_wraps_is_an_error_of_the_system_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

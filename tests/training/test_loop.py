@@ -258,7 +258,7 @@ def test_on_a_full_disk_what_was_written_stays(error: Exception, name: str, text
 
     def until_full(tensors: dict[str, Tensor], path: Path, metadata: object) -> None:
         written.append(path.name)
-        if path.name == f"{name}.part" and written.count(path.name) == 3:
+        if path.name.startswith(f"{name}.") and written.count(path.name) == 3:
             path.write_bytes(b"half")
             raise error
         save(tensors, path, metadata)
