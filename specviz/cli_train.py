@@ -34,11 +34,11 @@ Labels = Annotated[str | None, option("cli.labels", "--labels")]
 
 @train.command("corpus", help=t(LANG, "cli.train_corpus"))
 def train_corpus(
-    tokens: Annotated[int, option("cli.corpus_tokens", "--tokens", min=1)] = 1_000_000,
-    rows: Annotated[int, option("cli.corpus_rows", "--rows", min=1)] = 192,
-    seed: Seed = 0,
+    tokens: Annotated[int | None, option("cli.corpus_tokens", "--tokens", min=1)] = None,
+    rows: Annotated[int | None, option("cli.corpus_rows", "--rows", min=1)] = None,
+    seed: Annotated[int | None, option("cli.seed", "--seed", min=0)] = None,
     prompts: Annotated[Path | None, option("cli.corpus_prompts", "--prompts", exists=True, dir_okay=False)] = None,
-    share: Annotated[str, option("cli.corpus_share", "--share")] = "1/1",
+    share: Annotated[str | None, option("cli.corpus_share", "--share")] = None,
     chat: Annotated[Path | None, option("cli.corpus_chat", "--chat", exists=True, dir_okay=False)] = None,
     pair: TrainedPair = "embedded",
     device: Device = None,
@@ -51,14 +51,17 @@ def train_corpus(
         from specviz.training import chat as chats
         from specviz.training import corpus
 
-        if prompts is not None and chat is not None:
-            raise Fault("training.prompts_and_chat")
-        settings, part = corpus.Settings(tokens, rows, seed, () if prompts is None else _prompts(prompts)), corpus.share_of(share)
-        model = load_pair(pair, device, dtype)
-        with amount_bar("cli.reading" if chat else "cli.writing", -(-tokens // part[1])) as show, writing(out):
-            if chat is not None:
+        if chat is not None:
+            if unused := _given(rows=rows, seed=seed, prompts=prompts, share=share):
+                raise Fault("training.not_with_chat", names=", ".join(f"--{name}" for name in unused))
+            model = load_pair(pair, device, dtype)
+            with amount_bar("cli.reading") as show, writing(out):
                 chats.write(model, chat, out, tokens, show)
-            else:
+        else:
+            asked = None if prompts is None else _prompts(prompts)
+            settings, part = corpus.Settings(**_given(tokens=tokens, rows=rows, seed=seed, prompts=asked)), corpus.share_of(share or "1/1")
+            model = load_pair(pair, device, dtype)
+            with amount_bar("cli.writing", -(-settings.tokens // part[1])) as show, writing(out):
                 corpus.write(model, settings, out, show, part)
         print(t(LANG, "cli.saved", path=out))
 
@@ -195,7 +198,7 @@ def train_heads(
 def train_calibrate(
     corpus: CorpusFolder = CORPUS,
     method: Annotated[str, option("cli.calibrated", "--method")] = "medusa",
-    pair: PairName = "embedded",
+    pair: TrainedPair = "embedded",
     out: Out = SHIPPED,
 ) -> None:
     """Measure how often the candidate of a rank is right at a depth; the draft or the heads are those in `out`."""
@@ -215,7 +218,7 @@ def train_calibrate(
 
 @train.command("evaluate", help=t(LANG, "cli.train_evaluate"))
 def train_evaluate(
-    corpus: Annotated[Path | None, option("cli.asked_corpus", "--corpus")] = None, pair: PairName = "embedded", out: Out = SHIPPED
+    corpus: Annotated[Path | None, option("cli.asked_corpus", "--corpus")] = None, pair: TrainedPair = "embedded", out: Out = SHIPPED
 ) -> None:
     """Measure acceptance of the trained parts in `out`, and write their cards."""
     with sentences():
@@ -232,19 +235,17 @@ def train_export(
     out: Out,
     heads: Annotated[Path, option("cli.export_heads", "--heads", exists=True)] = SHIPPED,
     every: Annotated[bool, option("cli.export_every", "--whole-vocabulary")] = False,
-    pair: PairName = "embedded",
+    pair: TrainedPair = "embedded",
 ) -> None:
     """Write Medusa heads as other programs read them."""
     with sentences():
-        from specviz.models.catalog import find
+        from specviz.models.catalog import base_of
         from specviz.models.checkpoints import read_medusa
         from specviz.models.export import Export
         from specviz.models.output import lm_head
 
-        entry = find(pair or "embedded")
-        target = lm_head(load_pair(entry.name, None, None).target)
-        base = entry.target.repo if entry.adapter is None else entry.label
-        export = Export(read_medusa(heads, target), target.get_output_embeddings().weight, base, every)
+        target = lm_head(load_pair(pair, None, None).target)
+        export = Export(read_medusa(heads, target), target.get_output_embeddings().weight, base_of(pair), every)
         for path in export.write(form, out):
             Console(highlight=False, soft_wrap=True).print(t(LANG, "cli.saved", path=path), markup=False)
         if form == "v1" and not export.repeats:

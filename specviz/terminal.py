@@ -82,8 +82,8 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 
 @contextlib.contextmanager
-def amount_bar(stage: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of `total` tokens with their rate and the time that is left; yields what moves it: how many are done.
+def amount_bar(stage: str, total: int = 0) -> Iterator[Callable[..., None]]:
+    """A bar of tokens with their rate and the time that is left; yields what moves it: how many are done, and of how many if not `total`.
 
     The rate is that of this call: what was done before counts as done, not as fast. Where standard error is no terminal, a line a minute.
     """
@@ -94,13 +94,13 @@ def amount_bar(stage: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(t(LANG, stage), total=total, rate="")
 
-        def show(done: int) -> None:
+        def show(done: int, total: int = total) -> None:
             nonlocal first, told
             first, seconds = done if first is None else first, time.monotonic() - began
             rate = (done - first) / max(seconds, 1e-9)
             left = f"{max(0, total - done) / rate / 60:.0f}" if rate else "?"
             text = t(LANG, "cli.rate", done=f"{done:,}", total=f"{total:,}", rate=f"{rate:.0f}", left=left)
-            bar.update(task, completed=min(done, total), rate=text)
+            bar.update(task, completed=min(done, total), total=total, rate=text)
             if not console.is_terminal and seconds - told >= 60:
                 told = seconds
                 print(f"{t(LANG, stage)} {text}", file=sys.stderr, flush=True)

@@ -175,7 +175,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(command: str, model:
         (["medusa", "--corpus", "TEXTS", "--peak", "2"], 2, "Invalid value for '--peak'"),
         (["medusa", "--corpus", "TEXTS", "--heads", "0"], 2, "Invalid value for '--heads'"),
         (["medusa", "--corpus", "TEXTS", "--minutes", "0"], 2, "Invalid value for '--minutes'"),
-        (["corpus", "--chat", "CHAT", "--prompts", "CHAT"], 2, "not both"),
+        (["corpus", "--chat", "CHAT", "--prompts", "CHAT"], 2, "--prompts says how"),
+        (["corpus", "--chat", "CHAT", "--share", "1/2", "--seed", "1"], 2, "--seed, --share says how"),
         (["corpus", "--chat", "CHAT"], 2, "Line 1 of"),
         (["corpus", "--share", "3/2"], 2, "A share is such as 2/3"),
     ],
@@ -204,7 +205,7 @@ def test_the_shipped_parts_are_not_replaced_by_those_of_another_pair(model: Path
 def test_a_loss_that_is_no_number_is_one_sentence(model: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(medusa, "DECAY", math.nan)
     done = cli("medusa", "--pair", model, "--corpus", texts, "--out", tmp_path, *SMALL)
-    assert (done.exit_code, "At step 1 the loss was no number" in done.stderr) == (1, True)
+    assert (done.exit_code, "At step 1 the loss was not a finite number" in done.stderr) == (1, True)
 
 
 def test_a_full_disk_is_one_sentence_and_no_fault_of_the_callers(model: Path, texts: Path, tmp_path: Path, monkeypatch):

@@ -1,6 +1,6 @@
 /* All runs, and the heads that this program came with, side by side: what was measured of each, and what can be done with it. */
 
-const FORMS = ["here", "vllm", "v1", "v2"]; // of an export (specviz/models/export.py); "here" is the run's own folder
+const FORMS = ["here", "vllm", "v1"]; // of an export (specviz/models/export.py; v2 knows no heads of several blocks); "here" is the run's own folder
 
 class RunsCard extends TabCard {
   build() {

@@ -96,8 +96,9 @@ def growth(accuracies: Sequence[Sequence[float]], size: int) -> Shape:
     """The `size` candidates that are most likely to be right, in the order in which a tree grows by them, given accuracies[head][rank]
     (Medusa, Cai et al. 2024, section 2.3.3).
 
-    Taken greedily, best first, among the next siblings and first children of what is already in the tree: a candidate's chance falls
-    along both, so no better set of any size up to this exists.
+    Taken greedily, best first, among the next siblings and first children of what is already in the tree. Where accuracies fall with the
+    rank, so does a candidate's chance along both, and no better set of any size up to this exists; measured ones may rise by chance where
+    two ranks hardly differ.
     """
     frontier: set[tuple[int, ...]] = {(0,)}
     shape: list[tuple[int, ...]] = []

@@ -112,3 +112,9 @@ def find(name: str) -> Entry:
         if entry.name == name:
             return entry
     raise Fault("models.unknown", name=str(name)[:60], choices=", ".join(NAMES))
+
+
+def base_of(name: str) -> str:
+    """What other programs call the target of a pair: its repository, or the pair's own name where no repository holds that target."""
+    entry = next((one for one in ENTRIES if one.name == name), None)
+    return name if entry is None else entry.target.repo if entry.adapter is None else entry.label

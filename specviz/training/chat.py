@@ -28,6 +28,7 @@ ROLES = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assi
 LONGEST = 2048  # tokens of a conversation; what is longer is cut
 CHUNK = 256  # tokens read in one pass
 Message = dict[str, str]
+Progress = Callable[[int, int], None]  # tokens read, and of how many
 
 
 def read(path: Path) -> list[list[Message]]:
@@ -120,7 +121,7 @@ def states(model: LanguageModel, ids: list[int]) -> Float[Tensor, "n d"]:
     return torch.cat(found)
 
 
-def write(pair: Pair, path: Path, folder: Path, tokens: int | None = None, progress: Callable[[int], None] = lambda done: None) -> None:
+def write(pair: Pair, path: Path, folder: Path, tokens: int | None = None, progress: Progress = lambda done, of: None) -> None:
     """Let the target read the conversations of `path` into the corpus `folder`: all of them, or as many as have `tokens` tokens.
 
     What is there already is kept. Raises Fault as `read` does, where the folder holds another corpus, where the model has no chat
@@ -135,14 +136,14 @@ def write(pair: Pair, path: Path, folder: Path, tokens: int | None = None, progr
         data = hashlib.sha256(path.read_bytes()).hexdigest()
         claim(folder, {"source": "chat", "target": pair.target.info.sha256, "data": data, "tokens": tokens})
         have = sizes_of(folder)
-        done, waiting = sum(have.values()), _Waiting(folder)
-        progress(done)
+        done, of, waiting = sum(have.values()), sum(len(ids) for ids, _ in texts), _Waiting(folder)
+        progress(done, of)
         try:
             for number, (ids, learned) in enumerate(texts):
                 if number not in have:
                     waiting.add((number, ids, learned, states(pair.target, ids).bfloat16()))
                     done += len(ids)
-                    progress(done)
+                    progress(done, of)
         finally:
             waiting.save()
 
@@ -153,8 +154,8 @@ def _texts(pair: Pair, path: Path, tokens: int | None) -> Iterator[tuple[list[in
     for number, messages in enumerate(read(path), start=1):
         try:
             ids, learned = tokens_of(pair.tokenizer, messages, frozenset(pair.eos_ids), longest)
-        except Fault:
-            raise
+        except Fault as fault:
+            raise Fault(fault.key, path=path, number=number) from fault
         except Exception as error:  # a template is a program of its own, and says no in its own way
             raise Fault("training.template_refuses", path=path, number=number, reason=str(error)[:120]) from error
         if any(learned):

@@ -26,20 +26,24 @@ from specviz.models.files import write_tensors
 from specviz.training.batched import decoder, sample_top_k
 from specviz.training.openers import OPENERS
 from specviz.training.parts import claim, contiguous, settings_of, sizes_of
+from specviz.training.template import Template
 
 USER_TOKENS, ANSWER_TOKENS = 48, 208  # the longest turn of either side
 USER_TEMPERATURE, ANSWER_TEMPERATURES, TOP_K = 1.0, (0.0, 0.7, 0.0, 1.0), 40  # an answer's temperature is one of these
 SHORTEST_USER_TURN = 3  # anything shorter is a slip of the sampler, not a question
 NUDGED = 0.75  # of the conversations begin with an opener
 PART = 256  # conversations in a part
+HELD_EVERY = 32  # of the conversations' numbers, every 32nd is held out: never trained on, whatever the size of the corpus
+FORMAT = 2  # 1 did not keep the token that ends an answer
 
 
 @dataclass(frozen=True)
 class Corpus:
     """Conversations one after another: `tokens`, the target's `hidden` state after each, and where every conversation starts.
 
-    `learned` marks the tokens after which the assistant speaks on: what stands there is to be learned. `numbers` are the conversations'
-    own, which never change, and by which they are held out.
+    `learned` marks the tokens after which the assistant speaks on, or ends: what stands there is to be learned. The token that ends an
+    answer is the last of its conversation; no state belongs to it (its row is 0). `numbers` are the conversations' own, which never
+    change, and by which they are held out.
     """
 
     tokens: Int[Tensor, "n"]
@@ -117,21 +121,8 @@ class _Conversation:
     temperature: float  # of the answer
     uniforms: np.ndarray
     answer_at: int = 0  # position of the first answer token; 0 while the user speaks
+    over: bool = False  # the model itself ended its answer
     hidden: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class _Template:
-    """The chat template around a user's turn, in tokens."""
-
-    prefix: list[int]
-    turn_over: list[int]  # e.g. <|im_end|> \n <|im_start|> assistant \n
-    length: int  # of the longest conversation
-
-    @property
-    def end(self) -> int:
-        """The token that ends a turn."""
-        return self.turn_over[0]
 
 
 def write(
@@ -146,13 +137,14 @@ def write(
 
     What `folder` holds already is kept; `progress` is told the tokens that are there. With `share` (i, n) only the i-th of every n
     conversations is written, an n-th of the tokens: n programs, or machines, can write one corpus. `stopped` is asked at every step; it
-    ends the writing early, and the conversations that are not over are lost. Raises Fault when the folder holds another corpus, or when
-    the model has no chat template; OSError when it cannot be written.
+    ends the writing early, and the conversations that are not over are lost. Raises Fault when the folder holds another corpus, when the
+    model has no chat template or one that changes what the user says, when there is one prompt only, or when a prompt or the whole
+    conversation does not fit into the context; OSError when the corpus cannot be written.
     """
     part, parts = share
-    claim(folder, {"source": "self-distilled", "target": pair.target.info.sha256, **asdict(settings)})
-    have = {number: size for number, size in sizes_of(folder).items() if number % parts == part - 1}
     writer, finished = _Writer(pair, settings), []
+    claim(folder, {"source": "self-distilled", "format": FORMAT, "target": pair.target.info.sha256, **asdict(settings)})
+    have = {number: size for number, size in sizes_of(folder).items() if number % parts == part - 1}
     numbers = (number for number in count(part - 1, parts) if number not in have)
     progress(sum(have.values()))
     try:
@@ -170,7 +162,7 @@ def write(
 
 def question(corpus: Corpus, i: int, tokenizer: Tokenizer) -> str | None:
     """What the user asks in conversation `i`, as text; None where it does not begin with that one turn in the chat template."""
-    template = _template(tokenizer, USER_TOKENS)
+    template = Template.of(tokenizer)
     ids = corpus.tokens[corpus.conversation(i)][: corpus.answer(i)].tolist()
     start, end = len(template.prefix), len(ids) - len(template.turn_over)
     return tokenizer.decode(ids[start:end]) if ids[:start] == template.prefix and ids[end:] == template.turn_over else None
@@ -189,16 +181,20 @@ class _Writer:
 
     def __init__(self, pair: Pair, settings: Settings):
         self.settings, self.tokenizer = settings, pair.tokenizer
-        self.prompts = [pair.tokenizer.encode(prompt, add_special_tokens=False) for prompt in settings.prompts]
+        self.prompts = [pair.tokenizer.encode(prompt, add_special_tokens=False) for prompt in dict.fromkeys(settings.prompts)]
+        if len(self.prompts) == 1:
+            raise Fault("training.one_prompt")
         self.openers = [pair.tokenizer.encode(opener, add_special_tokens=False) for opener in OPENERS]
-        self.template = _template(pair.tokenizer, max([USER_TOKENS, *map(len, self.prompts)]))
-        self.decoder = decoder(pair.target, settings.rows, self.template.length)
+        self.template = Template.of(pair.tokenizer)
+        self.ends = frozenset(pair.eos_ids)
+        self.length = self._longest(pair.target.max_context)
+        self.decoder = decoder(pair.target, settings.rows, self.length)
         self.width = pair.target.shape.width
 
     def run(self, numbers: Iterator[int], more: Callable[[], bool]) -> Iterator[_Conversation]:
         """Conversations in the order in which they end, for as long as `more` says so."""
         rows, template = self.settings.rows, self.template
-        hidden = torch.empty(rows, template.length, self.width, dtype=torch.bfloat16)
+        hidden = torch.empty(rows, self.length, self.width, dtype=torch.bfloat16)
         for at, token in enumerate(template.prefix[:-1]):  # it stays in the cache for good; a row that starts anew re-feeds its last token
             hidden[:, at] = self.decoder.step(torch.full((rows,), token), torch.full((rows,), at)).hidden.to(hidden)
         writing = [self._begin(next(numbers)) for _ in range(rows)]
@@ -208,8 +204,10 @@ class _Writer:
             output = self.decoder.step(torch.tensor([row.ids[-1] for row in writing]), positions)
             hidden[every, positions] = output.hidden.to(hidden)
             for b, (row, drawn) in enumerate(zip(writing, self._draw(output.logits.cpu(), writing), strict=True)):
-                if _advance(row, drawn, template):
+                if _advance(row, drawn, template, self.ends):
                     row.hidden = hidden[b, : len(row.ids)].clone()
+                    if row.over:
+                        row.hidden[-1] = 0
                     yield row
                     writing[b] = self._begin(next(numbers))
 
@@ -219,53 +217,66 @@ class _Writer:
         opener = self.openers[random.integers(len(self.openers))] if random.random() < NUDGED else []
         temperature = ANSWER_TEMPERATURES[random.integers(len(ANSWER_TEMPERATURES))]
         template = self.template
-        row = _Conversation(number, list(template.prefix), list(opener), temperature, random.random(template.length, dtype=np.float32))
+        row = _Conversation(number, list(template.prefix), list(opener), temperature, random.random(self.length, dtype=np.float32))
         if self.prompts:
-            row.forced = self.prompts[number % len(self.prompts)] + template.turn_over
+            row.forced = self._prompt(number) + template.turn_over
             row.answer_at = len(row.ids) + len(row.forced)
         return row
+
+    def _prompt(self, number: int) -> list[int]:
+        """Of a conversation. Those that are held out have prompts of their own, else there would be nothing to learn or to judge by."""
+        held = max(1, len(self.prompts) // HELD_EVERY)
+        turn, place = divmod(number, HELD_EVERY)
+        if place == 0:
+            return self.prompts[turn % held]
+        return self.prompts[held + (turn * (HELD_EVERY - 1) + place - 1) % (len(self.prompts) - held)]
+
+    def _longest(self, context: int) -> int:
+        """Tokens of the longest conversation; raises Fault where they do not fit into a context of so many."""
+        around = len(self.template.prefix) + len(self.template.turn_over) + ANSWER_TOKENS
+        if around + USER_TOKENS > context:
+            raise Fault("training.context_small", context=context, needed=around + USER_TOKENS)
+        for i, prompt in enumerate(self.prompts, start=1):
+            if around + len(prompt) > context:
+                raise Fault("training.prompt_long", number=i, tokens=len(prompt), most=context - around)
+        return around + max([USER_TOKENS, *map(len, self.prompts)])
 
     @torch.inference_mode()
     def _draw(self, logits: Float[Tensor, "rows V"], writing: list[_Conversation]) -> list[int]:
         spoken = [len(row.ids) - len(self.template.prefix) for row in writing]
         for b, row in enumerate(writing):
             if not row.answer_at and spoken[b] < SHORTEST_USER_TURN:
-                logits[b, self.template.end] = -torch.inf
+                logits[b, list(self.ends)] = -torch.inf
         temperature = torch.tensor([row.temperature if row.answer_at else USER_TEMPERATURE for row in writing])
         uniforms = torch.tensor([row.uniforms[len(row.ids) - 1] for row in writing])
         return sample_top_k(logits, TOP_K, temperature, uniforms).tolist()
 
 
-def _advance(row: _Conversation, drawn: int, template: _Template) -> bool:
-    """Append the row's next token; True when the conversation is over (the closing <|im_end|> is never fed, so it is not stored)."""
+def _advance(row: _Conversation, drawn: int, template: Template, ends: frozenset[int]) -> bool:
+    """Append the row's next token; True when the conversation is over. Any of `ends` ends a turn."""
     if row.forced:
         row.ids.append(row.forced.pop(0))
     elif row.answer_at:
-        if drawn == template.end or len(row.ids) - row.answer_at == ANSWER_TOKENS:
+        if len(row.ids) - row.answer_at == ANSWER_TOKENS:
             return True
         row.ids.append(drawn)
-    elif drawn == template.end or len(row.ids) - len(template.prefix) == USER_TOKENS:
-        row.ids.append(template.end)
-        row.forced = template.turn_over[1:]
+        row.over = drawn in ends
+        return row.over
+    elif drawn in ends or len(row.ids) - len(template.prefix) == USER_TOKENS:
+        first, *row.forced = template.turn_over
+        row.ids.append(first)
         row.answer_at = len(row.ids) + len(row.forced)
     else:
         row.ids.append(drawn)
+        if row.ids[-len(template.turn_over) :] == template.turn_over:  # in words, where a template has no token for it
+            row.answer_at = len(row.ids)
     return False
-
-
-def _template(tokenizer: Tokenizer, user_tokens: int) -> _Template:
-    if not tokenizer.chat_template:
-        raise Fault("training.no_template")
-    marker = "@"  # stands for the user's turn, to cut the template in two
-    text = tokenizer.apply_chat_template([{"role": "user", "content": marker}], tokenize=False, add_generation_prompt=True)
-    opening, after = text.split(marker)
-    prefix, turn_over = (tokenizer.encode(half, add_special_tokens=False) for half in (opening, after))
-    return _Template(prefix, turn_over, len(prefix) + user_tokens + len(turn_over) + ANSWER_TOKENS)
 
 
 def _save(finished: list[_Conversation], folder: Path) -> None:
     sizes = [len(row.ids) for row in finished]
-    learned = [torch.arange(len(row.ids)) >= row.answer_at - 1 for row in finished]
+    places = [torch.arange(len(row.ids)) for row in finished]
+    learned = [(at >= row.answer_at - 1) & (at < len(at) - row.over) for at, row in zip(places, finished, strict=True)]
     Corpus(
         tokens=torch.cat([torch.tensor(row.ids, dtype=torch.int32) for row in finished]),
         hidden=torch.cat([row.hidden for row in finished if row.hidden is not None]),

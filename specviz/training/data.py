@@ -15,9 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from specviz.i18n import Fault
-from specviz.training.corpus import Corpus
+from specviz.training.corpus import HELD_EVERY, Corpus
 
-HELD_EVERY = 32  # of the conversations' numbers, every 32nd is held out: never trained on, whatever the size of the corpus
 Report = Callable[[str], None]
 
 

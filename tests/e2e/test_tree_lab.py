@@ -186,7 +186,7 @@ def test_clicks_add_and_remove_and_everything_follows(open_lab: Lab) -> None:
     open_lab.grow(10)
     page.mouse.click(*open_lab.place([0, 0]))
     open_lab.until("s.node > 0")
-    assert "[0,0]: depth 2, candidate 1 of its head" in open_lab.text("#lab-told")
+    assert "[0,0]: depth 2, candidate no. 1 there" in open_lab.text("#lab-told")
     ghosts = page.evaluate(GHOSTS)
     siblings = sum(path[:-1] == [0] for path in open_lab.state()["tree"])
     assert [path for path, *_ in ghosts] == [[0, 0, 0], [0, siblings]]
@@ -270,7 +270,7 @@ def test_a_candidate_below_the_last_head_is_refused(open_lab: Lab) -> None:
     open_lab.until("s.count === 4")
     open_lab.page.fill("#lab-path", "0,0,0,0,0")
     open_lab.page.get_by_role("button", name="Add", exact=True).click()
-    open_lab.told("5 deep, and there are 4 heads")
+    open_lab.told("5 deep, and there are accuracies for 4 levels")
     assert open_lab.state()["count"] == 4
 
 

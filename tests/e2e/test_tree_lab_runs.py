@@ -33,7 +33,7 @@ def open_lab(visit: Visit) -> Lab:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[[0],[0,0],[0,0,0],[0,0,0,0],[0,0,0,0,0]]", "5 deep, and there are 4 heads"),
+        ("[[0],[0,0],[0,0,0],[0,0,0,0],[0,0,0,0,0]]", "5 deep, and there are accuracies for 4 levels"),
         ("[[0],[1,0]]", "[1, 0] has no parent"),
         ("[[0],[0]]", "names the candidate [0] twice"),
         ("hello", "no tree in the choices format"),

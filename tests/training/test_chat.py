@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,11 @@ GOOD = line({"messages": messages("a", "b")})
         (GOOD + line({"messages": "hello"}), "Conversation 2 of .* is no list"),
         (
             GOOD + line({"messages": [{"role": "tool", "content": "x"}]}),
-            "Conversation 2 of .* a message by tool or without text: known are user",
+            "Conversation 2 of .* a message .role “tool”. without text or of an unknown role.*one of the roles user",
         ),
-        (line({"messages": [{"role": ["user"], "content": "x"}]}), r"Conversation 1 of .* a message by \['user'\]"),
-        (line({"messages": [{"role": "user", "content": None}]}), "Conversation 1 of .* by user or without text"),
-        (line({"messages": ["hello"]}), "Conversation 1 of .* by None"),
+        (line({"messages": [{"role": ["user"], "content": "x"}]}), r"Conversation 1 of .*role “.*user.*”"),
+        (line({"messages": [{"role": "user", "content": None}]}), "Conversation 1 of .* .role “user”. without text"),
+        (line({"messages": ["hello"]}), "Conversation 1 of .*role “None”"),
     ],
 )
 def test_what_is_not_understood_is_named_with_its_number(text: str, said: str, tmp_path: Path):
@@ -158,11 +159,14 @@ def test_a_long_conversation_is_cut(ended: Pair):
     assert chat.tokens_of(ended.tokenizer, turns, END, 40) == (ids[:40], learned[:40])
 
 
-def test_a_template_that_rewrites_history_is_refused(ended: Pair):
+def test_a_template_that_rewrites_history_is_refused(ended: Pair, tmp_path: Path):
     """As those of models that think: what was thought is shown in the last turn alone."""
     ended.tokenizer.chat_template = ENDED.replace("{{ m['content'] }}", "{% if loop.last %}(hm) {% endif %}{{ m['content'] }}")
     with pytest.raises(Fault, match="changes earlier turns"):
         chat.tokens_of(ended.tokenizer, messages("a", "b", "c", "d"), END)
+    path = written(tmp_path / "c.jsonl", line({"messages": messages("a", "b", "c", "d")}))
+    with pytest.raises(Fault, match=rf"conversation 1 of {re.escape(str(path))}"):
+        chat.write(ended, path, tmp_path / "corpus")
 
 
 # ---- the corpus -------------------------------------------------------------------------------------------------------------------------
@@ -171,10 +175,10 @@ def test_a_template_that_rewrites_history_is_refused(ended: Pair):
 def test_the_targets_states_stand_beside_every_token(ended: Pair, target, tmp_path: Path):
     long = messages("a", "the cat sat on the mat and then " * 20)  # more than this model reads
     path = written(tmp_path / "c.jsonl", CHAT_LINES + line({"messages": long}))
-    told: list[int] = []
-    chat.write(ended, path, tmp_path / "corpus", progress=told.append)
+    told: list[tuple[int, int]] = []
+    chat.write(ended, path, tmp_path / "corpus", progress=lambda done, of: told.append((done, of)))
     texts = Corpus.load(tmp_path / "corpus")
-    assert texts.numbers.tolist() == list(range(41)) and told[-1] == len(texts.tokens) and told == sorted(told)
+    assert texts.numbers.tolist() == list(range(41)) and told[-1] == (len(texts.tokens), len(texts.tokens)) and told == sorted(told)
     last = texts.conversation(40)
     assert last.stop - last.start == 512 == ended.target.max_context
     for i in (0, 7, 40):

@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import json
 from pathlib import Path
@@ -8,7 +9,7 @@ import torch
 from specviz.i18n import Fault
 from specviz.models.load import load_local
 from specviz.training import corpus as corpora
-from specviz.training.corpus import ANSWER_TOKENS, USER_TOKENS, Corpus, Settings, contiguous, write
+from specviz.training.corpus import ANSWER_TOKENS, HELD_EVERY, USER_TOKENS, Corpus, Settings, contiguous, write
 
 SMALL = Settings(tokens=1200, rows=8, seed=3)
 
@@ -97,18 +98,68 @@ def test_a_part_that_went_missing_is_written_again(pair, tmp_path: Path, small, 
 
 
 def test_the_users_own_prompts_are_asked_in_turn(pair, tokenizer, tmp_path: Path):
-    prompts = ("the cat", "a mat")
-    texts = written(pair, dataclasses.replace(SMALL, prompts=prompts), tmp_path)
+    prompts = ("the cat", "a mat", "the mat")
+    texts = written(pair, dataclasses.replace(SMALL, prompts=(*prompts, "a mat")), tmp_path)
     prefix, turn_over = turns(tokenizer)
-    for i in range(6):
-        asked = prefix + tokenizer.encode(prompts[i % 2], add_special_tokens=False) + turn_over
+    for i, prompt in enumerate(("the cat", "a mat", "the mat", "a mat", "the mat")):
+        asked = prefix + tokenizer.encode(prompt, add_special_tokens=False) + turn_over
         assert texts.tokens[texts.conversation(i)].tolist()[: texts.answer(i)] == asked
+
+
+@pytest.mark.parametrize("count", [2, 3, 31, 49, 64, 143])
+def test_of_the_users_own_prompts_some_are_held_out_and_most_are_learned_from(pair, count: int):
+    writer = corpora._Writer(pair, dataclasses.replace(SMALL, prompts=tuple(f"{number} cats" for number in range(count))))
+    asked = [tuple(writer._prompt(number)) for number in range(64 * count)]
+    held, learned = set(asked[::HELD_EVERY]), {prompt for number, prompt in enumerate(asked) if number % HELD_EVERY}
+    assert not held & learned and len(held | learned) == count and len(held) == max(1, count // HELD_EVERY)
+
+
+def test_prompts_that_cannot_be_asked_are_refused_in_one_sentence(pair, tmp_path: Path):
+    long = "the cat sat on the mat and then " * 40
+    with pytest.raises(Fault, match="Prompt 2 .* at most"):
+        write(pair, dataclasses.replace(SMALL, prompts=("a cat", long)), tmp_path)
+    with pytest.raises(Fault, match="two prompts"):
+        write(pair, dataclasses.replace(SMALL, prompts=("a cat", "a cat")), tmp_path)
+    narrow = dataclasses.replace(pair, target=Narrow(pair.target))
+    with pytest.raises(Fault, match="context of 200 tokens"):
+        write(narrow, SMALL, tmp_path)
+
+
+class Narrow:
+    """A model with a context of 200 tokens."""
+
+    max_context = 200
+
+    def __init__(self, model: object):
+        self.model = model
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.model, name)
+
+
+def test_a_template_in_words_ends_no_turn_by_its_first_word(pair, tmp_path: Path):
+    """As Vicuna's: what ends an answer is the model's EOS, not the first token behind the user's words."""
+    pair = dataclasses.replace(pair, tokenizer=copy.deepcopy(pair.tokenizer))
+    pair.tokenizer.chat_template = "{% for m in messages %}a mat {{ m['content'] }} the cat sat{% endfor %}"
+    texts = written(pair, dataclasses.replace(SMALL, tokens=3000), tmp_path)
+    prefix, turn_over = turns(pair.tokenizer)
+    assert len(prefix) > 0 and len(turn_over) > 1
+    inside = 0
+    for i in range(len(texts)):
+        ids, answer = texts.tokens[texts.conversation(i)].tolist(), texts.answer(i)
+        assert ids[answer - len(turn_over) : answer] == turn_over
+        assert ids[-1] in pair.eos_ids or len(ids) - answer == ANSWER_TOKENS
+        inside += turn_over[0] in ids[: answer - len(turn_over)] + ids[answer:]
+    assert inside > 0, "nobody said that word, so nothing was shown"
+    pair.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    with pytest.raises(Fault, match="chat template"):
+        write(pair, SMALL, tmp_path / "no")
 
 
 def test_a_folder_holds_one_corpus(pair, tiny_folder: Path, tmp_path: Path):
     few = dataclasses.replace(SMALL, tokens=100)
     write(pair, few, tmp_path)
-    for other in (dataclasses.replace(few, seed=9), dataclasses.replace(few, prompts=("a cat",))):
+    for other in (dataclasses.replace(few, seed=9), dataclasses.replace(few, prompts=("a cat", "a mat"))):
         with pytest.raises(Fault, match="another corpus"):
             write(pair, other, tmp_path)
     settings = json.loads((tmp_path / "settings.json").read_text())
@@ -119,7 +170,7 @@ def test_a_folder_holds_one_corpus(pair, tiny_folder: Path, tmp_path: Path):
         Corpus.load(tmp_path / "elsewhere")
 
 
-def test_learned_is_what_the_assistant_says(corpus, tokenizer):
+def test_learned_is_what_the_assistant_says(corpus, tokenizer, pair):
     prefix, turn_over = turns(tokenizer)
     spans = [corpus.conversation(i) for i in range(len(corpus))]
     assert [span.start for span in spans] == [0, *(span.stop for span in spans[:-1])] and spans[-1].stop == len(corpus.tokens)
@@ -128,9 +179,13 @@ def test_learned_is_what_the_assistant_says(corpus, tokenizer):
         ids, answer = corpus.tokens[span].tolist(), corpus.answer(i)
         assert ids[: len(prefix)] == prefix
         assert ids[answer - len(turn_over) : answer] == turn_over
-        assert corpus.learned[span].tolist() == [at >= answer - 1 for at in range(len(ids))]
-        assert answer <= len(prefix) + USER_TOKENS + len(turn_over) and len(ids) - answer <= ANSWER_TOKENS
-        assert turn_over[0] not in ids[answer:]  # the token that ends a turn ends the conversation
+        ended = ids[-1] in pair.eos_ids
+        assert corpus.learned[span].tolist() == [answer - 1 <= at < len(ids) - ended for at in range(len(ids))]
+        assert answer <= len(prefix) + USER_TOKENS + len(turn_over)
+        assert len(ids) - ended - answer == ANSWER_TOKENS if not ended else len(ids) - answer <= ANSWER_TOKENS
+        assert not set(pair.eos_ids) & set(ids[answer:-1])  # the token that ends a turn ends the conversation
+        assert not ended or not corpus.hidden[span][-1].any()
+    assert any(corpus.tokens[span][-1] in pair.eos_ids for span in spans)
 
 
 def test_greedy_answers_are_among_the_answers_and_are_the_targets(corpus, target):
@@ -145,11 +200,13 @@ def test_greedy_answers_are_among_the_answers_and_are_the_targets(corpus, target
     assert greedy >= 3
 
 
-def test_hidden_states_are_those_of_the_whole_model(corpus, target):
+def test_hidden_states_are_those_of_the_whole_model(corpus, target, pair):
     for i in (0, len(corpus) // 2, len(corpus) - 1):
         span = corpus.conversation(i)
         with torch.no_grad():
             expected = target.model(input_ids=corpus.tokens[span].long()[None]).last_hidden_state[0]
+        if corpus.tokens[span][-1] in pair.eos_ids:
+            expected[-1] = 0
         assert corpus.hidden.dtype == torch.bfloat16
         torch.testing.assert_close(corpus.hidden[span].float(), expected, rtol=2**-8, atol=1e-3)  # a bfloat16 has 8 bits
 

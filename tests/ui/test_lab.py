@@ -70,7 +70,7 @@ def test_a_source_is_offered_once_it_is_calibrated(tmp_path: Path, monkeypatch: 
         ("[[0],[0]]", "twice"),
         ("[[0],[0,-1]]", "whole numbers"),
         ('[["0"]]', "whole numbers"),
-        ("[[0],[0,0],[0,0,0],[0,0,0,0],[0,0,0,0,0]]", "5 deep, and there are 4 heads"),
+        ("[[0],[0,0],[0,0,0],[0,0,0,0],[0,0,0,0,0]]", "5 deep, and there are accuracies for 4 levels"),
         (choices_text([(i,) for i in range(257)]), "1 to 256 candidates"),
         ("[" * 5000, "no tree in the choices format"),
         ("[" * 5000 + "0", "A tree is written like"),

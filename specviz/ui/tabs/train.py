@@ -15,7 +15,7 @@ from gradio.components import Component
 from specviz.figures.training import draw_accuracies, draw_losses, training_info, training_tables
 from specviz.i18n import LANGUAGES, Fault
 from specviz.models import own
-from specviz.models.catalog import ENTRIES, SHIPPED, find
+from specviz.models.catalog import ENTRIES, SHIPPED, base_of
 from specviz.training.status import FILE, LOCK, SHARES, STOP
 from specviz.ui import handlers, jobs
 from specviz.ui.events import CHEAP
@@ -126,10 +126,9 @@ def _convert(one: own.Own, form: str, folder: Path) -> None:
     from specviz.models.load import load
     from specviz.models.output import lm_head
 
-    target, entry = lm_head(load(one.pair).target), find(one.pair)
-    base = entry.target.repo if entry.adapter is None else entry.label
+    target = lm_head(load(one.pair).target)
     heads = read_medusa(one.folder / own.HEADS, target)
-    Export(heads, target.get_output_embeddings().weight, base, every=form != "vllm").write(form, folder)
+    Export(heads, target.get_output_embeddings().weight, base_of(one.pair), every=form != "vllm").write(form, folder)
 
 
 def use(name: object, lang: object, *choices: object) -> list[dict]:
