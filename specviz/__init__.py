@@ -7,6 +7,7 @@ for step in specviz.decode(pair, "Why is the sky blue?", method="draft", k=5):
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.config import DecodeConfig
@@ -20,15 +21,23 @@ __version__ = "0.1.0"
 __all__ = ["DecodeConfig", "Fault", "Step", "Trace", "decode", "load", "rejudge", "run"]
 
 
-def load(name: str = "embedded", device: str | None = None, dtype: str | None = None, engine: str | None = None) -> "Pair":
+def load(
+    name: str = "embedded",
+    device: str | None = None,
+    dtype: str | None = None,
+    engine: str | None = None,
+    heads: Path | str | None = None,
+) -> "Pair":
     """Load a pair of the catalog (`python -m specviz models`) on a device ("cpu", "cuda") in a dtype ("float32", "bfloat16").
 
     None means what the machine has. `engine` is "fast" or "hf" (transformers' own model, the reference); None is the fast one wherever
-    it serves the architecture. Raises Fault, with one sentence, where the pair is unknown, does not fit or cannot be reached.
+    it serves the architecture. `heads` are Medusa heads in the place of the pair's own: a file or a folder, as `python -m specviz train`
+    writes them or in a public format; an adapter in that folder comes with them, and the target is another model then. The draft stays.
+    Raises Fault, with one sentence, where the pair is unknown, does not fit or cannot be reached, or heads do not fit its target.
     """
-    from specviz.models.load import load as load_pair  # torch takes seconds to import: traces and figures do without
+    from specviz.models import load as loading  # torch takes seconds to import: traces and figures do without
 
-    return load_pair(name, device, dtype, engine=engine)
+    return loading.load(name, device, dtype, engine=engine, parts=None if heads is None else loading.heads_at(heads))
 
 
 def decode(pair: "Pair", prompt: str, **parameters: Any) -> Iterator[Step]:

@@ -14,7 +14,7 @@ from specviz.account import Account, printable
 from specviz.cli_train import train
 from specviz.config import DecodeConfig, Method, NgramMatch, Rule
 from specviz.i18n import Fault, t
-from specviz.options import Device, Dtype, PairName, application, argument, load_pair, option
+from specviz.options import Device, Dtype, HeadsPath, PairName, application, argument, load_pair, option
 from specviz.terminal import LANG, complain, prepare, progress_bar, sentences
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ app.add_typer(train, name="train")
 @app.command(help=t(LANG, "cli.run"))
 def run(
     prompt: Annotated[str, option("cli.prompt", "--prompt")],
-    method: Annotated[str, option("cli.method", "--method")] = "draft",
+    method: Annotated[str | None, option("cli.method", "--method")] = None,
     rule: Annotated[str, option("cli.rule", "--rule")] = "rejection",
     k: Annotated[int, option("cli.k", "--k")] = 5,
     tree: Annotated[str | None, option("cli.tree", "--tree")] = None,
@@ -51,13 +51,15 @@ def run(
     no_chat: Annotated[bool, option("cli.no_chat", "--no-chat")] = False,
     no_baseline: Annotated[bool, option("cli.no_baseline", "--no-baseline")] = False,
     pair: PairName = None,
+    heads: HeadsPath = None,
     device: Device = None,
     dtype: Dtype = None,
     out: Annotated[Path | None, option("cli.out", "--out")] = None,
     as_json: Annotated[bool, option("cli.json", "--json")] = False,
 ) -> None:
-    """Decode a prompt, printing each step as soon as it is committed."""
+    """Decode a prompt, printing each step as soon as it is committed; heads that are named are used where no method is."""
     with sentences():
+        method = method or ("draft" if heads is None else "medusa")
         config = DecodeConfig(
             method=cast(Method, method), rule=cast(Rule, rule), k=k, tree=tree, ngram_max=ngram_max, ngram_min=ngram_min,
             ngram_match=cast(NgramMatch, ngram_match), temperature=temperature, top_k=top_k, top_p=top_p,
@@ -67,7 +69,7 @@ def run(
             _check_writable(out)
         text = sys.stdin.read() if prompt == "-" else prompt
         account = Account(Console(quiet=as_json, highlight=False), LANG, config)
-        trace = _run(load_pair(pair, device, dtype), text, config, account, not no_baseline, whole=as_json or out is not None)
+        trace = _run(load_pair(pair, device, dtype, heads=heads), text, config, account, not no_baseline, as_json or out is not None)
         if as_json:
             sys.stdout.buffer.write(trace.to_json() + b"\n")
         if out is not None:
@@ -122,15 +124,18 @@ def serve(
     host: Annotated[str | None, option("cli.host", "--host")] = None,
     port: Annotated[int | None, option("cli.port", "--port")] = None,
     pair: PairName = None,
+    heads: HeadsPath = None,
 ) -> None:
-    """Show the page; recorded runs can be watched where the model cannot be fetched."""
+    """Show the page; recorded runs can be watched where the model cannot be fetched. Heads that are named have to fit their pair first."""
     with sentences():
         from specviz.models.catalog import find
         from specviz.models.hub import default_name
         from specviz.ui import build
 
         name = pair or default_name()
-        if not find(name).hub:
+        if heads is not None:
+            _load_with(name, heads)
+        elif not find(name).hub:
             try:
                 _fetch()
             except Fault as fault:
@@ -177,6 +182,16 @@ def _run(pair: "Pair", prompt: str, config: DecodeConfig, account: Account, base
     trace = finish(head, steps)
     account.totals(trace)
     return trace
+
+
+def _load_with(name: str, heads: Path) -> None:
+    """Load the pair `name` with these heads, for the page to show it so."""
+    from specviz.models import load
+
+    with progress_bar() as show:
+        pair = load.load_instead(name, load.heads_at(heads), show)
+    shown = {"pair": name, "target": pair.target.info.name, "heads": pair.medusa.info.name if pair.medusa else ""}
+    Console(highlight=False, soft_wrap=True).print(Text(printable(t(LANG, "cli.serve_heads", **shown))))
 
 
 def _fetch() -> Path:

@@ -30,17 +30,28 @@ def application(key: str) -> typer.Typer:
 PairName = Annotated[str | None, option("cli.pair", "--pair")]
 Device = Annotated[str | None, option("cli.device", "--device")]
 Dtype = Annotated[str | None, option("cli.dtype", "--dtype")]
+HeadsPath = Annotated[Path | None, option("cli.heads_path", "--heads")]
 
 
-def load_pair(pair: str | None, device: str | None, dtype: str | None, engine: str | None = None, parts: Path | None = None) -> "Pair":
-    """The pair of that name, the model in that folder, or this machine's default, with a progress bar; its parts are those in `parts`."""
+def load_pair(
+    pair: str | None,
+    device: str | None,
+    dtype: str | None,
+    engine: str | None = None,
+    parts: Path | None = None,
+    heads: Path | None = None,
+) -> "Pair":
+    """The pair of that name, the model in that folder, or this machine's default, with a progress bar.
+
+    The parts in the folder `parts`, or the Medusa heads at `heads`, take the place of its own.
+    """
     from specviz.models import load
     from specviz.models.catalog import NAMES
     from specviz.models.hub import default_name
 
+    given = load.trained_in(parts) if heads is None else load.heads_at(heads)
     with progress_bar() as show:
         if pair and pair not in NAMES and Path(pair).is_dir():
             show("models.loading", 0.0)
-            draft, medusa, adapter = load.trained_in(parts)
-            return load.load_local(pair, draft, medusa, device, dtype, Path(pair).name, engine, adapter)
-        return load.load(pair or default_name(), device, dtype, show, engine, parts)
+            return load.load_local(pair, given.draft, given.medusa, device, dtype, Path(pair).name, engine, given.adapter)
+        return load.load(pair or default_name(), device, dtype, show, engine, given)

@@ -92,7 +92,8 @@ def load_medusa(path: Path, target: nn.Module, padded: int | None = None) -> Med
     """Medusa heads of any public format for `target`, in its dtype and on its device; `path` is a file or its folder.
 
     `padded` is the number of rows that the target's LM head had before its padding was cut off; that of the heads is cut off as well.
-    Raises Fault when the file is none, lacks a tensor, has one too many, or was made for another width or vocabulary.
+    They are called as the JSON file beside them says, or as their repository, or by folder and file. Raises Fault when the file is none,
+    lacks a tensor, has one too many, was made for another width or vocabulary, or holds numbers that are not finite.
     """
     parts = read_medusa(path, target, padded)
     weight = target.get_output_embeddings().weight.detach()
@@ -102,9 +103,9 @@ def load_medusa(path: Path, target: nn.Module, padded: int | None = None) -> Med
     blocks = tuple(tuple((cast(w), None if b is None else cast(b)) for w, b in layers) for layers in parts.blocks)
     own = {id(head): head.numel() for head in parts.lm_heads or ()}
     small = sum(t.numel() for layers in blocks for pair in layers for t in pair if t is not None)
-    name = card(parts.path).get("name")
+    name, place = card(parts.path).get("name"), parts.path.absolute()  # "medusa" alone would say nothing: all are called so
     info = ModelInfo(
-        name=name if isinstance(name, str) and name else published_name(parts.path.parent, parts.path.stem),
+        name=name if isinstance(name, str) and name else published_name(place.parent, f"{place.parent.name}/{place.stem}"),
         sha256=parts.sha256,
         parameters=small + sum(own.values()),
         source=parts.path.name,
@@ -250,7 +251,8 @@ class _Found:
 
 
 def _token_map(path: Path, ids: Tensor, vocabulary: int, device: torch.device) -> Tensor:
-    whole = ids.dim() == 1 and len(ids) > 0 and not ids.is_floating_point() and ids.dtype != torch.bool
+    whole = ids.dim() == 1 and len(ids) > 0 and not ids.is_floating_point() and not ids.is_complex() and ids.dtype != torch.bool
+    ids = ids.to(device, torch.long) if whole else ids  # of other whole numbers torch cannot tell the smallest
     if not whole or int(ids.min()) < 0 or int(ids.max()) >= vocabulary or len(ids.unique()) < len(ids):
         raise Fault("error.checkpoint_token_map", path=path.name, vocabulary=vocabulary)
-    return ids.to(device, torch.long)
+    return ids

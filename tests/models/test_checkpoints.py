@@ -1,3 +1,4 @@
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,27 @@ def test_a_token_map_leaves_the_others_at_minus_infinity(target, tmp_path: Path,
     torch.testing.assert_close(logits[:, ids], by_hand(vllm(), [block(0), block(1)], [small, small], hidden))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.uint16])
+def test_a_token_map_may_hold_whole_numbers_of_any_size(target, tmp_path: Path, dtype: torch.dtype):
+    save_file(v2(token_map=torch.tensor([3, 39]).to(dtype)), tmp_path / "medusa.safetensors")
+    assert load_medusa(tmp_path, target).token_map.tolist() == [3, 39]
+
+
+def test_numbers_that_the_targets_dtype_cannot_hold_are_not_the_files_fault(target, tmp_path: Path):
+    save_file(v2() | {"0.0.linear.bias": torch.full((16,), 1e5)}, tmp_path / "medusa.safetensors")
+    assert load_medusa(tmp_path, copy.deepcopy(target).half()).blocks[0][0][1].isinf().all()
+
+
+def test_heads_are_called_as_their_card_says_or_by_folder_and_file(target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mine").mkdir()
+    save_file(v2(), tmp_path / "mine" / "medusa.safetensors")
+    assert load_medusa(tmp_path / "mine", target).info.name == "mine/medusa"
+    monkeypatch.chdir(tmp_path / "mine")
+    assert load_medusa(Path("medusa.safetensors"), target).info.name == "mine/medusa"
+    (tmp_path / "mine" / "medusa.json").write_text('{"name": "my heads"}')
+    assert load_medusa(Path(), target).info.name == "my heads"
+
+
 def test_heads_take_the_targets_dtype_and_carry_their_accuracies(target, tmp_path: Path):
     save_file({name: tensor.half() for name, tensor in v2().items()}, tmp_path / "medusa.safetensors")
     (tmp_path / "medusa.json").write_text(json.dumps({"accuracies": [[0.5, 0.25], [0.3, 0.1]], "medusa_num_heads": 9}))
@@ -171,8 +193,15 @@ MISFITS: dict[str, tuple[dict[str, Tensor], str]] = {
     ),
     "whole numbers": (v2() | {"0.0.linear.weight": torch.zeros(16, 16, dtype=torch.int64)}, "0.0.linear.weight of .* int64"),
     "a token map of fractions": (v2(token_map=torch.tensor([1.0, 2.0])), "different ids"),
+    "a weight that is no number": (v2() | {"1.0.linear.bias": torch.full((16,), torch.nan)}, "1.0.linear.bias of .* not finite"),
+    "one weight without an end": (v1() | {"0.1.weight": ONE.index_fill(0, torch.tensor(39), torch.inf)}, "0.1.weight of .* not finite"),
+    "eight bits that are no number": (
+        v2() | {"0.0.linear.weight": torch.full((16, 16), torch.nan).to(torch.float8_e4m3fn)},
+        "0.0.linear.weight of .* not finite",
+    ),
     "a foreign tensor": (v2(strange=ONE), "tensor strange"),
     "no heads": ({"lm_head.weight": ONE}, "no Medusa heads"),
+    "a token map of complex numbers": (v2(token_map=torch.tensor([1j, 2j])), "different ids"),
     "a token map out of range": (v2(token_map=torch.tensor([1, VOCABULARY])), "below 40"),
     "a token map with a token twice": (v2(token_map=torch.tensor([1, 1])), "different ids"),
 }
@@ -188,6 +217,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(target, tmp_path: Path, na
 def test_files_that_are_none_are_refused(target, tmp_path: Path):
     _refused(lambda: load_medusa(tmp_path, target), "no checkpoint at")
     _refused(lambda: load_draft(tmp_path, target), "no checkpoint at.*draft.safetensors")
+    _refused(lambda: load_medusa(tmp_path / ("x" * 300), target), "no checkpoint at")
     (tmp_path / "medusa.safetensors").write_bytes(b"\x10")
     _refused(lambda: load_medusa(tmp_path, target), "cannot be read")
     (tmp_path / "heads.pt").write_bytes(b"not a pickle")
@@ -233,6 +263,7 @@ DRAFT_MISFITS: dict[str, tuple[dict[str, Tensor | None], str]] = {
     "a tensor missing": ({"model.layers.1.mlp.up_proj.weight": None}, "lacks the tensor model.layers.1.mlp.up_proj.weight"),
     "no token map": ({"token_map": None}, "lacks the tensor token_map"),
     "a tensor too many": ({"model.layers.2.mlp.up_proj.weight": torch.zeros(2)}, "tensor model.layers.2.mlp.up_proj.weight"),
+    "a weight that is no number": ({"model.norm.weight": torch.full((16,), torch.nan)}, "model.norm.weight of .* not finite"),
     "a token that the target lacks": ({"token_map": torch.tensor([VOCABULARY])}, "below 40"),
 }
 

@@ -1,8 +1,11 @@
 """Checkpoint files: whole, in shards, as pickles, damaged."""
 
+import io
 import json
 import os
 import pickle
+import random
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from specviz.i18n import Fault
 from specviz.models.checkpoints import load_medusa, read_medusa
 from specviz.models.load import load_local
 from tests.models.test_checkpoints import _refused as refused
@@ -148,6 +152,64 @@ def test_a_pickle_of_plain_tensors_is_read_and_no_other(target, tmp_path: Path, 
         path.write_bytes(content)
         refused(lambda: load_medusa(path, target), "cannot be read")
     assert not mark.exists()
+
+
+def mutated(data: bytes, seed: int) -> bytes:
+    """A pickle cut short, with some bytes changed, or with some exchanged for others; most often where its structure stands."""
+    draw, changed = random.Random(seed), bytearray(data)
+
+    def place() -> int:
+        return draw.choice((draw.randrange(2000), len(data) - 1 - draw.randrange(3000), draw.randrange(len(data))))
+
+    match draw.randrange(3):
+        case 0:
+            del changed[draw.randrange(len(data)) :]
+        case 1:
+            for _ in range(draw.randrange(1, 9)):
+                changed[place()] = draw.randrange(256)
+        case _:
+            start = place()
+            changed[start : start + draw.randrange(1, 40)] = draw.randbytes(draw.randrange(40))
+    return bytes(changed)
+
+
+def pickled(value: object, zipped: bool) -> bytes:
+    """As torch writes it: a zip file, or the format before it."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer, _use_new_zipfile_serialization=zipped)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+def test_whatever_is_wrong_with_a_pickle_it_is_one_sentence(target, tmp_path: Path, zipped: bool, recwarn: pytest.WarningsRecorder):
+    """Of 500 damaged files every one is refused or read; of what Python raises for their bytes, and torch warns of, nothing is seen.
+
+    Not all of it is the same each time: the older format names tensors by their addresses.
+    """
+    data, path, seen = pickled(v1() | {"token_map": torch.arange(40)}, zipped), tmp_path / "medusa_lm_head.pt", dict[str, str]()
+    for seed in range(500):
+        path.write_bytes(mutated(data, seed))
+        try:
+            load_medusa(path, target)
+        except Fault as fault:
+            seen[fault.key] = str(fault)
+    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in seen.values())
+    assert "error.checkpoint_unreadable" in seen
+    assert all(key.startswith("error.checkpoint_") for key in seen)  # a name, a shape or a weight may have become another
+    assert not (zipped and "error.checkpoint_pickle" in seen), "what is damaged is taken for something else"
+    assert not recwarn.list
+
+
+def test_the_checksums_of_a_pickle_are_looked_at(target, tmp_path: Path):
+    """torch itself reads weights of which a bit has turned, and calls names with one more than plain tensors."""
+    path, data = tmp_path / "medusa_lm_head.pt", pickled(v1(), True)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in ("archive/data.pkl", "archive/data/0"):
+        changed = bytearray(data)
+        changed[data.index(members[name]) + len(members[name]) // 2] ^= 1
+        path.write_bytes(changed)
+        refused(lambda: load_medusa(path, target), "cannot be read")
 
 
 def test_the_number_of_heads_is_that_of_the_tensors(target, tmp_path: Path):
