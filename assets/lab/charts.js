@@ -41,9 +41,16 @@ class CurveCard extends TabChart {
   /** The size with the most tokens a second by measured passes, or why there is none. */
   inWords() {
     const { tab: lab } = this;
-    if (!lab.fastest) return this.say(["medusa", "assumed"].includes(lab.source) ? "lab.no_pace" : "lab.no_pace_source");
-    const { at, rate } = lab.fastest;
-    return this.say(lab.pace.live ? "lab.fastest_here" : "lab.fastest_recorded", { candidates: at, rate: number(rate, 3), device: lab.pace.device });
+    const { fastest, pace, live } = lab;
+    if (!fastest) return this.say(this.noPace());
+    const args = { candidates: fastest.at, rate: number(fastest.rate, 3), device: pace.run.device };
+    return this.say(pace === live ? "lab.fastest_here" : "lab.fastest_recorded", args);
+  }
+
+  noPace() {
+    const { grown, pace, live, recorded } = this.tab;
+    if (["draft", "ngram"].includes(grown.source.name)) return "lab.no_pace_source";
+    return !pace && (live?.model || recorded?.model) ? "lab.no_pace_heads" : "lab.no_pace";
   }
 
   rows() {

@@ -7,7 +7,7 @@
 class TreeLab extends LabState {
   constructor(element, given) {
     super(given);
-    Object.assign(this, { pace: null, recorded: null });
+    Object.assign(this, { live: null, recorded: null, pace: null }); // what passes take, and which of the two goes with the accuracies
     this.cards = [
       new TreeCard(this, "tree", "computed"), new CurveCard(this, "curve", "computed"), new LabMaskCard(this, "mask", "computed"),
       new CartesianCard(this, "cartesian", "computed"), new TrialCard(this, "trial", "computed"), new ExchangeCard(this, "exchange"),
@@ -20,11 +20,11 @@ class TreeLab extends LabState {
     return { title: `lab.title_${card}`, caption: `lab.caption_${card}`, origin: `lab.origin_${card}` };
   }
 
-  /** The first time everything is asked for; every time, what the player measured meanwhile. */
+  /** Every time: heads may have been trained meanwhile, and passes measured in the player. */
   show(on) {
     super.show(on);
     if (!on) return;
-    if (!this.asked) this.grow();
+    this.grow();
     this.measurePace();
     this.invalidate();
   }
@@ -36,8 +36,8 @@ class TreeLab extends LabState {
 
   // ---- sources ------------------------------------------------------------------------------------------------------------------
 
-  choose(source) {
-    this.source = source;
+  choose(source, pair = this.pair) {
+    Object.assign(this, { source, pair });
     this.grow();
   }
 
@@ -47,19 +47,29 @@ class TreeLab extends LabState {
     this.later = setTimeout(() => this.grow(), 40);
   }
 
+  /** Ask for the tree of the source; where its accuracies are those that are there already, the tree on show stays as it is. */
   async grow() {
     const asked = (this.asked = (this.asked || 0) + 1);
-    const grown = await this.ask("grow", { source: this.source, profile: this.profile });
+    const { source, pair, profile } = this;
+    const grown = await this.call("grow", { source, pair, profile });
     if (asked !== this.asked) return; // another source was chosen meanwhile
-    if (!grown) {
-      if (this.grown) this.source = this.grown.source.name;
-      return void this.invalidate();
-    }
-    this.grown = { ...grown, id: asked };
+    if (grown.error) return void (await this.notGrown(grown.error));
+    const same = JSON.stringify([grown.source, grown.accuracies]) === JSON.stringify([this.grown?.source, this.grown?.accuracies]);
+    this.grown = { ...grown, id: same ? this.grown.id : asked };
+    if (same) return void this.invalidate();
     this.judged = null;
     this.fastestOf();
     if (this.size === null) return void this.changed();
     this.toSize(Math.min(this.size, this.horizon, grown.order.length), false);
+  }
+
+  /** Heads that are gone make way for the shipped ones; else the source stays what it was. */
+  async notGrown(error) {
+    if (error.key === "lab.heads_gone") {
+      this.pair = SHIPPED_PAIR;
+      await this.grow();
+    } else if (this.grown) ({ name: this.source, pair: this.pair } = this.grown.source);
+    this.set({ message: { ...error, kind: "refused" } });
   }
 
   // ---- runs ---------------------------------------------------------------------------------------------------------------------
@@ -82,23 +92,36 @@ class TreeLab extends LabState {
     this.page.decode(this.method, this.choices);
   }
 
-  /** What passes take: measured for the run on show, if it is Medusa's and was decoded here, else for the recorded run. */
+  /** What passes take: measured for the recorded run, and for the run on show, if it is Medusa's and was decoded here. */
   async measurePace() {
-    const run = this.runOnShow();
-    const live = Boolean(run?.live && run.done && run.header?.config.method === "medusa" && run.header.timings && run.steps.length);
-    const key = live ? run.id : "recorded";
-    if (this.pace?.key === key) return;
     this.recorded ||= await this.call("pace", { trace: null });
-    const answer = live ? await this.call("pace", { trace: traceText(run, 12) }) : this.recorded;
-    this.pace = { key, live, model: answer.model ?? null, device: answer.run?.device ?? "" };
+    const run = this.runOnShow();
+    const live = run?.live && run.done && run.header?.config.method === "medusa" && run.header.timings && run.steps.length;
+    if (!live || this.live?.id !== run.id) this.timed(null);
+    if (!live || this.live) return;
+    const measured = await this.call("pace", { trace: traceText(run, 12) });
+    if (run === this.runOnShow()) this.timed({ ...measured, id: run.id }); // else another came on show meanwhile
+  }
+
+  timed(live) {
+    this.live = live;
     this.fastestOf();
     this.invalidate();
   }
 
-  /** Tokens a second of the trees that grow, as far as the passes were measured, and the size that has the most. */
+  /** Whether the accuracies are those of what a run (as the server tells of it) was made with. */
+  isOf(run) {
+    return Boolean(this.grown && run) && this.grown.source.identity === run.identity;
+  }
+
+  /**
+   * Tokens a second of the trees that grow, as far as the passes were measured, and the size that has the most. Only passes of the very
+   * same heads go with measured accuracies; assumed ones are nobody's and go with any.
+   */
   fastestOf() {
-    const model = ["medusa", "assumed"].includes(this.source) ? this.pace?.model : null;
-    this.rates = model && this.grown ? ratesOf(model, this.grown.expected) : [];
+    const assumed = this.grown?.source.name === "assumed";
+    this.pace = [this.live, this.recorded].find((one) => one?.model && (assumed || this.isOf(one.run))) ?? null;
+    this.rates = this.pace && this.grown ? ratesOf(this.pace.model, this.grown.expected) : [];
     this.fastest = bestOf(this.rates, "rate");
   }
 
@@ -123,7 +146,7 @@ class TreeLab extends LabState {
 
   /** What tests and other parts of the page read. */
   state() {
-    const { source, tree, size, horizon, node, expected, choices, judged, refused, message, widths, playing, fastest } = this;
-    return { source, count: tree.length, tree, size, horizon, node, expected, choices, judged, refused, message, widths, playing, fastest, ready: Boolean(this.grown && this.plotly) };
+    const { source, pair, tree, size, horizon, node, expected, choices, judged, refused, message, widths, playing, fastest } = this;
+    return { source, pair, count: tree.length, tree, size, horizon, node, expected, choices, judged, refused, message, widths, playing, fastest, ready: Boolean(this.grown && this.plotly) };
   }
 }

@@ -1,6 +1,7 @@
 /* The tree on show, and what can be done with it: growing, changing, walking. Nothing here draws, but for asking that it be done. */
 
 const MOST = 256; // candidates of a tree (specviz/config.py)
+const SHIPPED_PAIR = "embedded"; // specviz/ui/tabs/lab.py
 const TICK = 140; // milliseconds between two candidates of a growing tree
 
 /** A subclass gives ask(name, asked) and call(name, asked): see lab.js. */
@@ -8,6 +9,7 @@ class LabState extends Tab {
   constructor(given) {
     super("lab", given);
     this.source = "medusa";
+    this.pair = SHIPPED_PAIR; // whose Medusa heads are meant
     this.profile = { heads: 4, first: 0.5, by_head: 0.7, by_rank: 0.5 };
     this.widths = [8, 8, 8, 8]; // of the tree of all combinations
     Object.assign(this, { horizon: 64, size: 64, tree: [], rows: new Map(), lastRow: 0, node: 0, hover: null, before: [] });

@@ -63,9 +63,16 @@ class TrialCard extends TabCard {
     const { judged, refused } = this.tab;
     setText(this.verdict, refused ? this.say(refused.key, refused.args) : judged ? this.say("lab.judged", this.figures(judged)) : "");
     setAttr(this.verdict, "data-kind", refused ? "refused" : null);
-    setText(this.means, judged ? this.say("lab.judged_means", this.figures(judged)) : refused ? this.say("lab.instead") : "");
+    setText(this.means, judged ? this.inWords(judged) : refused ? this.say("lab.instead") : "");
     setAttr(this.strip, "hidden", judged ? null : true);
     if (judged) this.draw(judged);
+  }
+
+  /** How the mean was found; the accuracies are set against it only where they are those of what the run was made with. */
+  inWords(judged) {
+    const assumed = this.tab.grown.source.name === "assumed";
+    const expected = assumed ? "lab.expected_assumed" : this.tab.isOf(judged.run) ? "lab.expected" : "lab.expected_other";
+    return ["lab.judged_means", expected].map((key) => this.say(key, this.figures(judged))).join(" ");
   }
 
   figures({ judged, mean, own_mean: own, run }) {

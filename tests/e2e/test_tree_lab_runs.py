@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from specviz.config import choices_text
+from specviz.config import DecodeConfig, choices_text
 from specviz.engine.tree import sparse_shape
+from specviz.models import own
+from specviz.models.embedded import sha256
+from specviz.trace import ModelInfo
 from specviz.ui.tabs import lab
+from tests.builders import make_trace
 from tests.e2e.conftest import Visit
 from tests.e2e.lab import ACCURACIES, Lab, enter
+from tests.ui.own_heads import write_heads
 
 pytestmark = pytest.mark.browser
 
-OUTSIDE = """(width) => [...document.querySelectorAll("#tab-trees :is(.sv-card, button, input)")].filter((element) => {
+OUTSIDE = """(width) => [...document.querySelectorAll("#tab-trees :is(.sv-card, button, input, select)")].filter((element) => {
   const box = element.getBoundingClientRect();
   return box.width && (box.right > width + 1 || box.left < -1);
 }).map((element) => element.outerHTML.slice(0, 80))"""
@@ -131,6 +136,99 @@ def test_a_tree_is_handed_to_the_player_and_run(visit: Visit, source: str, tmp_p
         assert opened.until("s.judged || s.refused")["judged"]["run"]["method"] == "draft"
     else:
         opened.until("s.judged || s.refused")  # random text may give lookup nothing to propose
+
+
+# ---- whose heads
+
+MINE = "embedded+20261130-101112"
+LIST = ".sv-lab-whose select"
+FASTEST = "#lab-curve .sv-lab-note"
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for heads that are trained here."""
+    monkeypatch.setattr(own, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def shown(heads: str, accuracies: list[list[float]]) -> str:
+    """How the lab begins to say what was measured of these heads."""
+    return f"Measured: {heads}, first candidates right in {' · '.join(f'{row[0]:.2g}' for row in accuracies)} of cases"
+
+
+def come_back(opened: Lab) -> None:
+    """Leave the lab, and show it again."""
+    opened.page.click("#show-player")
+    opened.page.click("#show-trees")
+
+
+def test_heads_that_were_trained_meanwhile_can_be_chosen_until_they_are_gone(shelf: Path, open_lab: Lab) -> None:
+    page = open_lab.page
+    open_lab.told(shown("shipped heads of SmolLM2-135M-Instruct", ACCURACIES), ".sv-lab-origin")
+    expect(page.locator(f"{LIST} option")).to_have_count(2)
+    page.select_option(LIST, "embedded-medusa2")
+    adapted = lab.grow({"source": "medusa", "pair": "embedded-medusa2"})["accuracies"]
+    open_lab.told(shown("shipped heads of SmolLM2-135M-Instruct + Medusa-2", adapted), ".sv-lab-origin")
+    page.check(".sv-lab-sources input[value=assumed]", force=True)
+    open_lab.told("Assumed, not measured", ".sv-lab-origin")
+    assert page.input_value(LIST) == "", "heads are chosen in the list, and others are on show"
+    page.select_option(LIST, "embedded")
+    open_lab.until(f"s.source === 'medusa' && s.choices === '{choices_text(sparse_shape(ACCURACIES, 64))}'")
+    page.evaluate("window.specvizLab.read('[[0],[1],[0,0]]')")
+    open_lab.until("s.count === 3")
+    write_heads(shelf / MINE, [[0.3, 0.2], [0.1, 0.05]])
+    come_back(open_lab)
+    expect(page.locator(f"{LIST} option")).to_have_count(3)
+    assert open_lab.state()["choices"] == "[[0],[1],[0,0]]", "looking for new heads has taken the tree away"
+    page.select_option(LIST, MINE)
+    open_lab.told("first candidates right in 0.3 · 0.1 of cases (99 tokens", ".sv-lab-origin")
+    assert open_lab.until(f"s.pair === '{MINE}'")["expected"]["value"] == pytest.approx(1 + 0.3 + 0.2 + 0.3 * 0.1)
+    shutil.rmtree(shelf / MINE)
+    come_back(open_lab)
+    open_lab.told("These heads are gone")
+    assert open_lab.until("s.pair === 'embedded'")["source"] == "medusa"
+    open_lab.told("shipped heads of SmolLM2-135M-Instruct,", ".sv-lab-origin")
+
+
+def test_accuracies_meet_the_times_and_counts_of_their_own_heads_only(shelf: Path, open_lab: Lab) -> None:
+    page = open_lab.page
+    recorded = open_lab.until("s.fastest")["fastest"]
+    heads = ModelInfo(name="medusa", sha256=sha256(write_heads(shelf / MINE, ACCURACIES) / own.HEADS), parameters=1)
+    trace = make_trace(6, DecodeConfig(method="medusa", tree="2x1"))
+    run = json.loads(trace.model_copy(update={"header": trace.header.model_copy(update={"proposer": heads})}).to_json())
+    page.evaluate(
+        """({ header, steps, ended }) => {
+          const run = { id: "run", live: true, done: true, header, ended, steps: steps.map((step) => ({ step })) };
+          specvizLab.page.run = () => run; // as if it had been decoded in the player
+        }""",
+        run,
+    )
+    come_back(open_lab)
+    page.wait_for_function("window.specvizLab.live")
+    open_lab.told("when the shipped run was recorded", FASTEST)
+    assert open_lab.state()["fastest"] == recorded, "times of other heads were taken"
+    judge = "#lab-trial .sv-lab-button >> nth=0"
+    open_lab.grow(4)
+    page.click(judge)
+    open_lab.told(f"Expected by the accuracies: {open_lab.until('s.judged')['expected']['value']:.3g}.", "#lab-trial")
+    page.select_option(LIST, MINE)
+    open_lab.told("for the run in the player", FASTEST)
+    assert open_lab.state()["fastest"] != recorded
+    page.evaluate("(() => { const run = { ...specvizLab.page.run(), id: 'next' }; specvizLab.page.run = () => run; })()")
+    come_back(open_lab)
+    page.wait_for_function("window.specvizLab.live?.id === 'next'")
+    open_lab.told("for the run in the player", FASTEST)
+    page.click(judge)
+    open_lab.told("not those of this run's candidates", "#lab-trial")
+    assert "Expected by" not in open_lab.text("#lab-trial")
+    page.select_option(LIST, "embedded-medusa2")
+    open_lab.told("those of other heads, so no size is marked", FASTEST)
+    assert open_lab.state()["fastest"] is None
+    page.check(".sv-lab-sources input[value=assumed]", force=True)
+    open_lab.told("for the run in the player", FASTEST)
+    page.click(judge)
+    open_lab.told("Expected by the assumed accuracies", "#lab-trial")
 
 
 def test_assumed_accuracies_have_sliders_and_say_what_they_are(open_lab: Lab) -> None:

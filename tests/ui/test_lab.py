@@ -8,10 +8,14 @@ import pytest
 from specviz.config import DecodeConfig, choices_text
 from specviz.engine.tree import expected_tokens, full_shape, sparse_shape
 from specviz.i18n import LANGUAGES, t
-from specviz.trace import Trace
+from specviz.models import own
+from specviz.models.catalog import find
+from specviz.models.embedded import sha256
+from specviz.trace import ModelInfo, Trace
 from specviz.ui import record
 from specviz.ui.tabs import lab, trees
 from tests.builders import make_trace
+from tests.ui.own_heads import write_heads
 
 CHAIN = "[[0],[0,0],[0,0,0]]"
 
@@ -57,6 +61,72 @@ def test_a_source_is_offered_once_it_is_calibrated(tmp_path: Path, monkeypatch: 
     assert grown["order"][0] == (0,) and len(grown["order"]) == 6  # two ranks, and two under each
 
 
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for heads that are trained here."""
+    monkeypatch.setattr(own, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_all_heads_with_measured_accuracies_are_sources(shelf: Path) -> None:
+    mine = write_heads(shelf / "embedded+20261130-101112", [[0.3, 0.1], [0.2, 0.1]])
+    write_heads(shelf / "embedded+20261129-080910", [[0.2]], on="held-out texts")
+    write_heads(shelf / "embedded+20261128-000000", [])  # nobody measured them
+    write_heads(shelf / "embedded+20261127-000000", [[2.0]])  # no shares
+    write_heads(shelf / "unheard-of+20261130-101112", [[0.3]])
+    heads = lab.grow({"source": "medusa"})["heads"]
+    shipped = [("embedded", "SmolLM2-135M-Instruct"), ("embedded-medusa2", "SmolLM2-135M-Instruct + Medusa-2")]
+    assert [(one["name"], one["pair"]) for one in heads[:2]] == shipped and not any(one["when"] for one in heads[:2])
+    assert [one["name"] for one in heads[2:]] == ["embedded+20261130-101112", "embedded+20261129-080910"]
+    assert heads[2]["pair"] == "SmolLM2-135M-Instruct" and len(heads[2]["when"]) == len("11-30 10:11")
+    grown = lab.grow({"source": "medusa", "pair": mine.name})
+    assert grown["accuracies"] == [[0.3, 0.1], [0.2, 0.1]] and grown["source"]["pair"] == mine.name
+    adapted = find("embedded-medusa2").adapter
+    assert adapted is not None
+    facts = json.loads((adapted / "medusa.json").read_text(encoding="utf-8"))
+    assert lab.grow({"source": "medusa", "pair": "embedded-medusa2"})["accuracies"] == facts["accuracies"]
+    on_texts = lab.grow({"source": "medusa", "pair": "embedded+20261129-080910"})["source"]
+    assert "answer_tokens" not in on_texts  # what was measured on texts is not said to be of answers
+    write_heads(mine, [[0.4]])  # trained further
+    assert lab.grow({"source": "medusa", "pair": mine.name})["accuracies"] == [[0.4]]
+    for gone in ("embedded+20261128-000000", "embedded+20261127-000000", "embedded+20200101-000000", "vicuna-7b", "../x"):
+        assert "These heads are gone" in error(lab.grow({"source": "medusa", "pair": gone}))
+
+
+def test_a_run_goes_with_the_accuracies_of_its_own_heads_only(shelf: Path) -> None:
+    mine = write_heads(shelf / "embedded+20261130-101112", [[0.3]])
+    sources = {
+        pair: lab.grow({"source": "medusa", "pair": pair})["source"]["identity"] for pair in ("embedded", "embedded-medusa2", mine.name)
+    }
+    assert len(set(sources.values())) == 3
+    shipped = lab.pace({"trace": None})["run"]["identity"]
+    assert shipped == lab.judge({"tree": "[[0]]"})["run"]["identity"] == sources["embedded"]
+    trace = make_trace(3, DecodeConfig(method="medusa", tree="2"))
+    assert told(trace, sha256=sha256(mine / own.HEADS)) == sources[mine.name]
+    assert told(trace, sha256="0" * 64) not in sources.values()
+    (mine / own.HEADS).write_bytes(b"trained further")
+    assert lab.grow({"source": "medusa", "pair": mine.name})["source"]["identity"] != sources[mine.name]
+
+
+def told(trace: Trace, target: str = "SmolLM2-135M-Instruct", sha256: str | None = None) -> str:
+    """What the lab calls the proposer of a run with this target and these weights of a proposer."""
+    proposer = None if sha256 is None else ModelInfo(name="p", sha256=sha256, parameters=1)
+    models = {"target": ModelInfo(name=target, sha256="7", parameters=1), "proposer": proposer}
+    changed = trace.model_copy(update={"header": trace.header.model_copy(update=models)})
+    return lab.pace({"trace": changed.to_json().decode()})["run"]["identity"]
+
+
+def test_a_draft_and_lookup_are_measured_for_one_target() -> None:
+    draft, weights = lab.grow({"source": "draft"})["source"]["identity"], sha256(lab.SHIPPED / "draft.safetensors")
+    run = make_trace(3, DecodeConfig(method="draft"))
+    assert told(run, sha256=weights) == draft
+    assert draft not in (told(run, sha256="0" * 64), told(run, "SmolLM2-135M-Instruct + Medusa-2", weights))
+    lookup = lab.grow({"source": "ngram"})["source"]["identity"]
+    assert told(make_trace(3, DecodeConfig(method="ngram"))) == lookup
+    assert told(make_trace(3, DecodeConfig(method="ngram", ngram_min=3))) != lookup
+    assert told(make_trace(3, DecodeConfig(method="ngram")), "another") != lookup
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -88,6 +158,7 @@ def test_whatever_a_browser_sends_is_answered(asked: object) -> None:
     for answer in (lab.arrange, lab.judge, lab.grow):
         assert error(answer(asked)) if "tree" not in (asked if isinstance(asked, dict) else {}) or answer is not lab.judge else True
     assert error(lab.grow({"source": "medusa", "profile": {"heads": 99}}))
+    assert error(lab.grow({"source": "medusa", "pair": ["embedded"]})) and error(lab.grow({"source": "medusa", "pair": "x" * 99}))
 
 
 def test_the_form_of_the_medusa_repository_is_read_and_sorted() -> None:

@@ -2,13 +2,15 @@
 
 Everything that comes in is from a browser and may be anything; nothing is kept between two questions. Each answer is plain JSON, or
 {"error": {"key", "args"}} with the sentence that says what was wrong.
+
+Accuracies belong to one proposer. Sources and runs carry an `identity`, and only where two are equal may what a source should yield be set
+against what a run measured.
 """
 
-import json
 import re
 from collections import Counter
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Literal
@@ -19,13 +21,17 @@ from specviz.analysis import trees
 from specviz.analysis.cost import cost_model
 from specviz.config import LARGEST_TREE, DecodeConfig
 from specviz.figures.tree_lab import draw_curve, draw_explosion, node_rows
-from specviz.i18n import ASSETS, Fault
-from specviz.trace import Trace
+from specviz.i18n import Fault
+from specviz.models import own
+from specviz.models.catalog import ENTRIES, NAMES, SHIPPED, find
+from specviz.models.embedded import sha256
+from specviz.trace import Header, Trace
 from specviz.ui import record
 from specviz.ui.tabs.component import Answer, answered
 
-SHIPPED = ASSETS / "models" / "smollm2-135m"
-SOURCES = ("medusa", "draft", "ngram")  # each has a <source>.json with measured accuracies, once it was calibrated
+SOURCES = ("medusa", "draft", "ngram")
+PAIR = "embedded"  # what the shipped draft, heads and n-gram accuracies are for
+LOOKUP = ("ngram_max", "ngram_min", "ngram_match")  # what n-gram lookup depends on
 HORIZONS = (64, LARGEST_TREE)  # sizes up to which a tree grows
 RECORDED = "medusa-tree"  # the recorded run that trees are judged on
 
@@ -44,11 +50,12 @@ class Profile(BaseModel):
 
 
 class Asked(BaseModel):
-    """Where the accuracies come from."""
+    """Where the accuracies come from; `pair` is the one whose Medusa heads are meant."""
 
     model_config = ConfigDict(extra="forbid")
 
     source: Literal["medusa", "draft", "ngram", "assumed"]
+    pair: Annotated[str, Field(max_length=80)] = PAIR
     profile: Profile = Profile()
 
 
@@ -56,8 +63,9 @@ class Asked(BaseModel):
 def grow(asked: Answer) -> Answer:
     """The tree of a source, candidate by candidate in the order in which it grows, with what each size should yield.
 
-    {"source": {"name", "origin", "prompts"?, "answer_tokens"?}, "known": [calibrated sources], "accuracies", "order": [path…],
-    "expected": [E[L] with the first n, …], "rows": {horizon: [row of the root, of order[0], …]}, "figures": {"curve", "explosion"}}
+    {"source": {"name", "pair", "origin", "identity"?, "prompts"?, "answer_tokens"?}, "known": [calibrated sources], "heads": see `_heads`,
+    "accuracies", "order": [path…], "expected": [E[L] with the first n, …], "rows": {horizon: [row of the root, of order[0], …]},
+    "figures": {"curve", "explosion"}}
     """
     from specviz.engine.tree import expected_tokens, growth
 
@@ -66,8 +74,9 @@ def grow(asked: Answer) -> Answer:
     order = growth(accuracies, LARGEST_TREE)
     expected = [expected_tokens(order[:size], accuracies) for size in range(1, len(order) + 1)]
     return {
-        "source": {"name": wanted.source, **facts},
-        "known": [name for name in SOURCES if _measured(name)],
+        "source": {"name": wanted.source, "pair": wanted.pair, **facts},
+        "known": [name for name in SOURCES if _facts(_cards(name)[PAIR])],
+        "heads": _heads(),
         "accuracies": accuracies,
         "order": order,
         "expected": [round(value, 6) for value in expected],
@@ -132,9 +141,10 @@ def pace(asked: Answer) -> Answer:
 
 
 def _about(trace: Trace) -> Answer:
-    """A run in a few words; "candidates" are the most that it proposed in a step."""
+    """A run in a few words; "candidates" are the most that it proposed in a step, "identity" says whose accuracies tell of it."""
     config = trace.header.config
     return {
+        "identity": _identity(trace.header),
         "method": config.method,
         "rule": "greedy" if config.greedy else config.rule,
         "temperature": config.temperature,
@@ -155,18 +165,75 @@ def _accuracies(wanted: Asked) -> tuple[trees.Accuracies, Answer]:
     """The accuracies of a source, and where they come from; raises Fault where nobody measured them."""
     if wanted.source == "assumed":
         return trees.profile(**wanted.profile.model_dump()), {"origin": "assumed"}
-    facts = _measured(wanted.source)
-    if facts is None:
-        raise Fault("lab.not_calibrated", method=wanted.source)
+    cards = _cards(wanted.source)
+    card = cards.get(wanted.pair if wanted.source == "medusa" else PAIR)
+    facts = card and _facts(card)
+    if not card or not facts:
+        gone = wanted.source == "medusa" and wanted.pair != PAIR
+        raise Fault("lab.heads_gone") if gone else Fault("lab.not_calibrated", method=wanted.source)
     how = facts.get("calibration", {})
-    return facts["accuracies"], {"origin": "measured", **{name: how[name] for name in ("prompts", "answer_tokens") if name in how}}
+    told = {name: how[name] for name in ("prompts", "answer_tokens") if name in how}
+    return facts["accuracies"], {"origin": "measured", "identity": _source_identity(wanted.source, card, how), **told}
 
 
-def _measured(source: str) -> Answer | None:
-    """What is written beside the weights of a source; None where it was not calibrated."""
-    path = SHIPPED / f"{source}.json"
-    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return facts if facts.get("accuracies") else None
+def _heads() -> list[Answer]:
+    """Medusa heads with measured accuracies: {"name" of the pair, "pair": its label, "when": training began, null for shipped ones}."""
+    labels = {entry.name: entry.label for entry in ENTRIES}
+    found = []
+    for name in (name for name, card in _cards("medusa").items() if _facts(card)):
+        one = own.named(name)
+        when = one and f"{one.started.astimezone():%m-%d %H:%M}"  # as in the player's list of pairs
+        found.append({"name": name, "pair": labels[one.pair if one else name], "when": when})
+    return found
+
+
+def _cards(source: str) -> dict[str, Path]:
+    """The JSON files with a source's accuracies by pair: those that are shipped, then those of heads trained here, the newest first."""
+    if source != "medusa":
+        return {PAIR: SHIPPED / f"{source}.json"}
+    shipped = {entry.name: (entry.adapter or SHIPPED) / "medusa.json" for entry in ENTRIES if not entry.hub}
+    trained = {one.name: one.folder / "medusa.json" for one in own.every() if one.usable and one.pair in NAMES}
+    return shipped | trained
+
+
+def _facts(card: Path) -> Answer | None:
+    """What such a file tells; None where it has no accuracies, or is damaged."""
+    try:
+        return _read(card, card.stat().st_mtime_ns)
+    except (OSError, Fault):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _read(card: Path, changed: int) -> Answer | None:
+    from specviz.models import tensors
+
+    return tensors.card(card.with_suffix(".safetensors")) if tensors.accuracies(card.with_suffix(".safetensors")) else None
+
+
+def _identity(header: Header) -> str:
+    """Whose accuracies tell of a run: see `_named`."""
+    config, proposer = header.config, header.proposer
+    lookup = [getattr(config, name) for name in LOOKUP]
+    return _named(config.method, proposer.sha256 if proposer else "", header.target.name, lookup)
+
+
+def _source_identity(source: str, card: Path, calibration: Answer) -> str:
+    """The same of a source, by the weights beside its card; without them no run is meant."""
+    weights = card.with_suffix(".safetensors")
+    proposer = _hash(weights, weights.stat().st_mtime_ns) if weights.is_file() else None
+    return _named(source, proposer, find(PAIR).label, [calibration.get(name) for name in LOOKUP])
+
+
+def _named(method: str, proposer: str | None, target: str, lookup: list[object]) -> str:
+    """The heads (they are made for one target), the draft and its target, or what lookup does and for which target."""
+    parts: dict[str, list[object]] = {"medusa": [proposer], "ngram": [target, *lookup]}
+    return " ".join(map(str, [method, *parts.get(method, [proposer, target])]))
+
+
+@lru_cache(maxsize=64)
+def _hash(weights: Path, changed: int) -> str:
+    return sha256(weights)
 
 
 def _choices(asked: Answer) -> tuple[trees.Path, ...]:
