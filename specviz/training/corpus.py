@@ -88,6 +88,11 @@ class Corpus:
         rows = {name: getattr(self, name)[:end] for name in ("tokens", "hidden", "learned")}
         return replace(self, **rows, starts=self.starts[:count], numbers=self.numbers[:count])
 
+    @property
+    def ends(self) -> Int[Tensor, "m"]:
+        """The last row of every conversation."""
+        return torch.cat([self.starts[1:], torch.tensor([len(self.tokens)])]) - 1
+
     def conversation(self, i: int) -> slice:
         """The rows of conversation `i`."""
         end = int(self.starts[i + 1]) if i + 1 < len(self.starts) else len(self.tokens)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
+from safetensors.torch import load_file
 from torch import Tensor
 
 from specviz.i18n import Fault
@@ -44,6 +45,18 @@ def frequent_tokens(corpus: Corpus, conversations: list[int], size: int) -> Int[
         raise Fault("training.nothing_to_learn")
     ids, counts = tokens.unique(return_counts=True)
     return ids[counts.argsort(descending=True, stable=True)[:size]].sort().values.to(torch.int32)
+
+
+def scored(corpus: Corpus, conversations: list[int], size: int, start: Path | None = None) -> Int[Tensor, "v"]:
+    """The ids that a proposer scores, sorted: the `size` most frequent, or what the one in the file `start`, which it begins with, scores.
+
+    Tokens that end an answer are always among them: a proposer that cannot say them is wrong at every end.
+    """
+    known = None if start is None or not start.is_file() else load_file(start).get("token_map")
+    chosen = frequent_tokens(corpus, conversations, size) if known is None else known
+    behind = corpus.learned.roll(1) & ~corpus.learned
+    behind[corpus.starts] = False  # what stands behind the end of a conversation is another one
+    return torch.cat([chosen, corpus.tokens[behind].to(chosen)]).unique()
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Draft:
         data.refuse_unjudgeable(corpus, self.held)
         self.corpus, self.recipe = corpus, recipe
         self.full = target.get_output_embeddings().weight.detach()
-        self.token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
+        self.token_map = data.scored(corpus, learned, recipe.vocabulary, start and start / FILE)
         self.head = self.full[self.token_map.long().to(self.full.device)].contiguous()
         self.student = Student(target, recipe.layers)
         if start is not None:

@@ -147,7 +147,7 @@ def losses(
 def text_labels(corpus: Corpus, rows: Int[Tensor, "n"], token_map: Int[Tensor, "v"], size: int) -> Int[Tensor, "n"]:
     """The token behind each corpus row, as its place in `token_map`; −1 where that has none, or where the conversation ends."""
     following = _places(token_map, size)[corpus.tokens[(rows + 1).clamp(max=len(corpus.tokens) - 1)].long()]
-    return torch.where(torch.isin(rows, ends_of(corpus)), -1, following)
+    return torch.where(torch.isin(rows, corpus.ends), -1, following)
 
 
 def _places(token_map: Int[Tensor, "v"], size: int) -> Int[Tensor, "{size}"]:
@@ -157,21 +157,19 @@ def _places(token_map: Int[Tensor, "v"], size: int) -> Int[Tensor, "{size}"]:
     return place
 
 
-def ends_of(corpus: Corpus) -> Int[Tensor, "m"]:
-    """The last row of every conversation."""
-    return torch.cat([corpus.starts[1:], torch.tensor([len(corpus.tokens)])]) - 1
-
-
 class Medusa1:
-    """The task (see `loop.Task`): heads for the LM head `head` on the corpus's own hidden states."""
+    """The task (see `loop.Task`): heads for the LM head `head` on the corpus's own hidden states; `start` is the folder of heads to begin
+    with."""
 
-    def __init__(self, head: Float[Tensor, "V d"], corpus: Corpus, recipe: Recipe):
+    def __init__(self, head: Float[Tensor, "V d"], corpus: Corpus, recipe: Recipe, start: Path | None = None):
         learned, self.held = data.split(corpus)
         data.refuse_unjudgeable(corpus, self.held, recipe.heads + 1)
         self.corpus, self.recipe, self.full = corpus, recipe, head
-        self.token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
+        self.token_map = data.scored(corpus, learned, recipe.vocabulary, start and start / FILE)
         self.head = head[self.token_map.long().to(head.device)].contiguous()
         self.blocks = Blocks(recipe.heads, head.shape[1], recipe.layers, self.head if recipe.untied else None, head.device)
+        if start is not None:
+            self.blocks.start_from(start, self.token_map)
 
     def parameters(self) -> dict[str, Tensor]:
         """See `Task`."""
@@ -215,7 +213,7 @@ def accuracies(
     batch = data.batch_of(corpus, held)
     states = (corpus.hidden[batch.rows] if hidden is None else hidden).to(head)
     labels = text_labels(corpus, batch.rows, token_map, max(int(corpus.tokens.max()), int(token_map.max())) + 1)
-    inside = ~torch.isin(batch.rows, ends_of(corpus))
+    inside = ~torch.isin(batch.rows, corpus.ends)
     ranks, found = min(RANKS, len(token_map)), []
     for k in range(1, len(blocks) + 1):
         pairs = (batch.owner[:-k] == batch.owner[k:]) & inside[k:]

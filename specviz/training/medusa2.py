@@ -63,17 +63,22 @@ def kl(teacher: Float[Tensor, "n V"], student: Float[Tensor, "n V"]) -> Float[Te
 
 
 class Medusa2:
-    """The task (see `loop.Task`): an adapter on `target` and heads that read its states. `target` is wrapped, its weights are frozen."""
+    """The task (see `loop.Task`): an adapter on `target` and heads that read its states; `start` is the folder of heads to begin with.
 
-    def __init__(self, target: torch.nn.Module, corpus: Corpus, recipe: Recipe):
+    `target` is wrapped, its weights are frozen.
+    """
+
+    def __init__(self, target: torch.nn.Module, corpus: Corpus, recipe: Recipe, start: Path | None = None):
         learned, self.held = data.split(corpus)
         data.refuse_unjudgeable(corpus, self.held, recipe.heads + 1)
         self.corpus, self.recipe, self.target = corpus, recipe, target
         self.full = target.get_output_embeddings().weight.detach()
-        self.token_map = data.frequent_tokens(corpus, learned, recipe.vocabulary)
+        self.token_map = data.scored(corpus, learned, recipe.vocabulary, start and start / medusa.FILE)
         self.head = self.full[self.token_map.long().to(self.full.device)].contiguous()
         own = self.head if recipe.untied else None
         self.blocks = medusa.Blocks(recipe.heads, self.full.shape[1], recipe.layers, own, self.full.device)
+        if start is not None:
+            self.blocks.start_from(start, self.token_map)
         depth = target.config.num_hidden_layers
         chosen = list(range(max(0, depth - recipe.depth), depth))
         config = LoraConfig(
@@ -170,8 +175,7 @@ def load(target: torch.nn.Module, corpus: Corpus, folder: Path) -> tuple[Medusa2
         raise Fault("error.checkpoint_missing", path=folder, wanted=missing[0])
     facts = json.loads((folder / "medusa.json").read_text(encoding="utf-8"))
     known = {field.name for field in fields(Recipe)}
-    task = Medusa2(target, corpus, Recipe(**{name: value for name, value in facts["recipe"].items() if name in known}))
-    task.blocks.start_from(folder, task.token_map)
+    task = Medusa2(target, corpus, Recipe(**{name: value for name, value in facts["recipe"].items() if name in known}), folder)
     set_peft_model_state_dict(task.model, load_file(folder / WEIGHTS))
     task.alpha = facts.get("softened", facts["recipe"])["alpha"]
     return task, facts
@@ -180,12 +184,29 @@ def load(target: torch.nn.Module, corpus: Corpus, folder: Path) -> tuple[Medusa2
 def soften(task: Medusa2, most: float, tried: Callable[[float, float], None] = lambda alpha, kl: None) -> dict[str, Any]:
     """Lower the adapter's α until the held-out KL(teacher‖student) is at most `most` nats; returns the held-out figures there.
 
-    KL grows with the square of a small change of the weights (its first derivative is 0 where student and teacher are one), so
-    α·√(most/KL) is tried next. `tried` is told every α with its KL.
+    KL grows with the square of a small change of the weights (its first derivative is 0 where student and teacher are one), on top of a
+    floor: the corpus holds the teacher's states in bf16. The α for which floor + c·α² lies a little under `most` is tried next. A
+    measurement takes minutes, so the floor is taken for 0 until a try has missed. `tried` is told every α with its KL. Raises Fault
+    where the floor is not below `most`.
     """
+    floor, missed = 0.0, 0
     while True:
         found = task.held_out()
         tried(task.alpha, found["kl"])
         if found["kl"] <= most:
             return found
-        task.alpha *= math.sqrt(SOFTER * most / found["kl"])
+        missed += 1
+        if missed == 2:
+            floor = _floor(task, most, tried)
+        task.alpha *= math.sqrt(SOFTER * (most - floor) / (found["kl"] - floor))
+
+
+def _floor(task: Medusa2, most: float, tried: Callable[[float, float], None]) -> float:
+    """The held-out KL with the adapter switched off; raises Fault where that is not below `most`: no α could be enough."""
+    alpha, task.alpha = task.alpha, 0.0
+    floor = task.held_out()["kl"]
+    tried(task.alpha, floor)
+    if not floor < most:  # nor is a NaN
+        raise Fault("training.kl_floor", most=f"{most:.3g}", floor=f"{floor:.3g}")
+    task.alpha = alpha
+    return floor

@@ -1,11 +1,13 @@
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from specviz.i18n import Fault
 from specviz.training import data
@@ -44,6 +46,16 @@ def test_frequent_tokens_are_the_learned_ones_sorted_by_id():
     assert data.frequent_tokens(texts, [0], 99).tolist() == [4, 6, 9]
     asked = texts_of([9, 9, 9, 4, 4, 6], learned=[[False, False, False, True, True, False]])
     assert data.frequent_tokens(asked, [0], 99).tolist() == [4, 6]  # the token behind each learned place
+
+
+def test_what_ends_an_answer_is_always_scored(tmp_path: Path):
+    ended = [[False, True, True, True, False], [False, True, True, True, True]]
+    texts = texts_of([9, 4, 4, 4, 2], [7, 4, 4, 4, 8], learned=ended)
+    assert data.frequent_tokens(texts, [0, 1], 1).tolist() == [4]
+    assert data.scored(texts, [0, 1], 1).tolist() == [2, 4], "2 ends an answer; 8 is where a long one was cut"
+    save_file({"token_map": torch.tensor([1, 5], dtype=torch.int32)}, tmp_path / "start.safetensors")
+    assert data.scored(texts, [0, 1], 1, tmp_path / "start.safetensors").tolist() == [1, 2, 5]
+    assert data.scored(texts, [0, 1], 1, tmp_path / "none.safetensors").tolist() == [2, 4]
 
 
 def test_where_there_is_nothing_to_learn_or_to_judge_by_it_is_said():

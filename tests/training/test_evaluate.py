@@ -1,10 +1,14 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import specviz
 from specviz.i18n import Fault
-from specviz.training import evaluate
+from specviz.models.checkpoints import load_medusa
+from specviz.models.output import lm_head
+from specviz.training import evaluate, make, medusa
 from specviz.training.corpus import Corpus, Settings, write
 from specviz.training.evaluate import PROMPTS, K, measure
 from tests.fakes import table_pair
@@ -36,6 +40,21 @@ def test_only_what_the_folder_holds_is_measured(tmp_path: Path):
     with pytest.raises(Fault) as fault:
         evaluate.make(table_pair(), tmp_path)
     assert fault.value.key == "training.other_weights" and (tmp_path / "draft.json").read_text() == "{}"
+
+
+def test_heads_that_were_stopped_are_measured_and_have_their_card(pair, corpus_folder: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(evaluate, "PROMPTS", ("the cat",))
+    head, recipe = lm_head(pair.target), medusa.Recipe(heads=2, vocabulary=90, epochs=0.2, batch=512)
+    list(make.medusa1(head, corpus_folder, tmp_path, recipe))
+    assert "## Acceptance" not in (tmp_path / "medusa.md").read_text(encoding="utf-8")
+    path = tmp_path / "medusa.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps(facts | {"accuracies": facts["held_out"]["text_accuracies"], "calibration": {"on": "held-out texts"}}))
+    told: list[str] = []
+    evaluate.make(replace(pair, medusa=load_medusa(tmp_path, head)), tmp_path, report=told.append)
+    card = (tmp_path / "medusa.md").read_text(encoding="utf-8")
+    assert f"# Medusa-1 heads for {pair.target.info.name}\n" in card and "their tree is built from these shares" in card
+    assert len(told) == card.count("| calibrated tree of ") == 3 and json.loads(path.read_text())["acceptance"]["prompts"] == 1
 
 
 def test_held_out_questions_are_those_of_the_corpus_without_its_template(pair, tmp_path: Path):

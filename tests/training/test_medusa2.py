@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from specviz.i18n import Fault
 from specviz.models.adapters import merge
 from specviz.models.checkpoints import load_medusa
-from specviz.training import data, loop, medusa, medusa2
+from specviz.training import data, loop, medusa2
 from specviz.training.corpus import Corpus
 
 RECIPE = medusa2.Recipe(
@@ -151,7 +151,7 @@ def test_the_gradient_reaches_what_is_trained_and_only_the_places_that_have_labe
     learned = torch.zeros(batch.ids.numel(), dtype=torch.bool)
     learned[batch.places] = True
     assert not reached[~learned].any()  # what the user says, what is padding
-    last = torch.isin(batch.rows, medusa.ends_of(corpus))  # its next token is not in the text, but the teacher has a distribution there
+    last = torch.isin(batch.rows, corpus.ends)  # its next token is not in the text, but the teacher has a distribution there
     assert reached[batch.places[~last]].all() and (lm == "kl" or not reached[batch.places[last]].any())
     for name, weight in task.parameters().items():
         assert weight.grad is not None and weight.grad.abs().sum() > 0, name
@@ -261,6 +261,22 @@ def test_nothing_is_changed_where_the_kl_holds(tiny_folder: Path, corpus: Corpus
     task, _ = medusa2.load(fresh(tiny_folder), corpus, folder)
     medusa2.soften(task, 1e3)
     assert task.alpha == RECIPE.alpha
+
+
+def test_a_kl_below_what_rounding_leaves_is_refused_after_three_measurements(tiny_folder: Path, corpus: Corpus, trained):
+    """The corpus holds the original's states in bfloat16: with the adapter off the KL is small, but not 0."""
+    tried: list[tuple[float, float]] = []
+    task, _ = medusa2.load(fresh(tiny_folder), corpus, trained[1])
+    with pytest.raises(Fault) as fault:
+        medusa2.soften(task, 1e-9, lambda *one: tried.append(one))
+    alphas, (*_, (_, floor)) = [alpha for alpha, _ in tried], tried
+    assert (len(tried), alphas[-1], fault.value.key) == (3, 0.0, "training.kl_floor") and floor > 1e-9
+    assert f"leaves {floor:.3g} nats" in str(fault.value) and f"more than {floor:.3g} (--most-kl)" in str(fault.value)
+    for most in (1.02 * floor, 2 * floor):
+        tried.clear()
+        task.alpha = RECIPE.alpha
+        found = medusa2.soften(task, most, lambda *one: tried.append(one))
+        assert floor < found["kl"] <= most and len(tried) <= 6 and 0 < task.alpha == tried[-1][0] < alphas[0]
 
 
 def test_a_folder_without_an_adapter_is_named(tiny_folder: Path, corpus: Corpus, trained, tmp_path: Path):
