@@ -88,7 +88,8 @@ def train_draft(
         recipe = draft.Recipe(
             **_given(layers=kept, vocabulary=vocabulary, epochs=epochs, minutes=minutes, batch=batch, peak=peak, seed=seed)
         )
-        follow(make.draft(_target(pair, corpus, out), corpus, out, recipe, start), out)
+        target = _target(pair, corpus, out)
+        follow(make.draft(target.model, corpus, out, recipe, start, called=target.info.name), out)
 
 
 @train.command("medusa", help=t(LANG, "cli.train_medusa"))
@@ -116,7 +117,8 @@ def train_medusa(
             **_given(heads=heads, layers=layers, vocabulary=vocabulary, untied=untied, labels=labels, epochs=epochs, minutes=minutes,
                      batch=batch, peak=peak, seed=seed)
         )  # fmt: skip
-        follow(make.medusa1(_target(pair, corpus, out), corpus, out, recipe, start), out)
+        target = _target(pair, corpus, out)
+        follow(make.medusa1(target.model, corpus, out, recipe, start, called=target.info.name), out)
 
 
 @train.command("medusa2", help=t(LANG, "cli.train_medusa2"))
@@ -150,7 +152,8 @@ def train_medusa2(
                 epochs=epochs, minutes=minutes, batch=batch, peak=peak, seed=seed,
             )
         )  # fmt: skip
-        follow(make.medusa2(_target(pair, corpus, out), corpus, out, recipe, start, warm), out)
+        target = _target(pair, corpus, out)
+        follow(make.medusa2(target.model, corpus, out, recipe, start, warm, called=target.info.name), out)
 
 
 @train.command("soften", help=t(LANG, "cli.train_soften"))
@@ -167,7 +170,7 @@ def train_soften(
         def tell(alpha: float, kl: float) -> None:
             print(t(LANG, "cli.softened", alpha=f"{alpha:.2f}", kl=f"{kl:.4f}"), flush=True)
 
-        make.soften(_target(pair, corpus, out), corpus, out, most, tell)
+        make.soften(_target(pair, corpus, out).model, corpus, out, most, tell)
 
 
 @train.command("heads", help=t(LANG, "cli.train_heads"))
@@ -203,7 +206,7 @@ def train_calibrate(
 ) -> None:
     """Measure how often the candidate of a rank is right at a depth; the draft or the heads are those in `out`."""
     with sentences():
-        from specviz.training import calibrate
+        from specviz.training import calibrate, card
         from specviz.training.corpus import Corpus
 
         ways = {"medusa": calibrate.medusa, "draft": calibrate.draft, "ngram": calibrate.ngram}
@@ -212,6 +215,7 @@ def train_calibrate(
         texts, model = Corpus.load(corpus), load_pair(pair, None, None, parts=out)
         with progress_bar() as show:
             found = ways[method](model, texts, out, lambda done: show("cli.calibrating", done))
+        card.write_cards(out)
         for depth, row in enumerate(found, start=1):
             print(f"{depth}: " + " ".join(f"{value:.3f}" for value in row))
 
@@ -265,7 +269,7 @@ def _prompts(path: Path) -> tuple[str, ...]:
 
 
 def _target(pair: str, corpus: Path, out: Path) -> Any:
-    """The transformers model of a pair's target; raises Fault where the corpus is of another, or its parts would replace those shipped."""
+    """A pair's target on the reference engine; raises Fault where the corpus is of another, or its parts would replace those shipped."""
     from specviz.training import make
 
     if pair != "embedded" and SHIPPED in (out, out.parent):
@@ -273,4 +277,4 @@ def _target(pair: str, corpus: Path, out: Path) -> Any:
     make.refuse_no_corpus(corpus)
     model = cast(Any, load_pair(pair, None, None, "hf").target)
     make.refuse_other_model(corpus, model.info.sha256)
-    return model.model
+    return model

@@ -95,10 +95,8 @@ class TreeCard extends TabCard {
     const factors = path.map((rank, depth) => number(lab.grown.accuracies[depth]?.[rank] ?? null, 3)).join(" × ");
     const value = number(lab.chances[node - 1], 3);
     const args = { path: textOf(path), depth: path.length, rank: path.at(-1) + 1, product: path.length > 1 ? `${factors} = ${value}` : value };
-    const said = this.say("lab.told", args);
-    if (!lab.judged) return said;
-    const accepted = this.say("lab.told_judged", { accepted: lab.judged.accepted[textOf(path)] || 0, steps: lab.judged.judged.length });
-    return [said, accepted].join(" ");
+    if (!lab.judged) return this.say("lab.told", args);
+    return this.say("lab.told_judged", { ...args, accepted: lab.judged.accepted[textOf(path)] || 0, steps: lab.judged.judged.length });
   }
 
   rows() {

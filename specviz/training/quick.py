@@ -28,6 +28,7 @@ from specviz.models.files import write_text, writing
 from specviz.models.output import lm_head
 from specviz.training import calibrate, data, make, medusa
 from specviz.training.batched import decoder
+from specviz.training.card import write_cards
 from specviz.training.corpus import ANSWER_TOKENS, USER_TOKENS, Corpus, Settings, claim, settings_of, sizes_of, write
 from specviz.training.status import SHARES, STOP, WORK, Phase, Pulse, Status
 
@@ -165,6 +166,7 @@ class _Run:
         made = replace(self.pair, medusa=load_medusa(self.folder, self.head))
         with contextlib.suppress(_Stop):
             calibrate.medusa(made, texts, self.folder, progress, prompts, length)
+        write_cards(self.folder)
 
 
 class _Stop(Exception):
@@ -229,3 +231,4 @@ def calibrate_on_text(folder: Path) -> None:
     facts = json.loads(path.read_text(encoding="utf-8"))
     measured = {"accuracies": facts["held_out"]["text_accuracies"], "calibration": {"on": "held-out texts"}}
     write_text(json.dumps({"name": folder.name, **facts, **measured}, indent=1) + "\n", path)
+    write_cards(folder)

@@ -185,8 +185,7 @@ def test_clicks_add_and_remove_and_everything_follows(open_lab: Lab) -> None:
     page = open_lab.page
     open_lab.grow(10)
     page.mouse.click(*open_lab.place([0, 0]))
-    open_lab.until("s.node > 0")
-    assert "[0,0]: depth 2, candidate no. 1 there" in open_lab.text("#lab-told")
+    open_lab.told("[0,0]: depth 2, candidate no. 1 there", "#lab-told")
     ghosts = page.evaluate(GHOSTS)
     siblings = sum(path[:-1] == [0] for path in open_lab.state()["tree"])
     assert [path for path, *_ in ghosts] == [[0, 0, 0], [0, siblings]]

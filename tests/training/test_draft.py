@@ -57,9 +57,9 @@ def test_what_the_held_out_figures_are(target, corpus):
     task = draft.Draft(target, corpus, dataclasses.replace(RECIPE, layers=(3,)))
     found, head, ids = [], target.lm_head.weight.detach(), task.token_map.long()
     for i in task.held:
-        span, answer = corpus.conversation(i), corpus.answer(i)
-        states = task.student.hidden(corpus.tokens[span].long()[None])[0].detach()
-        for state, known in zip(states[answer - 1 :], corpus.hidden[span][answer - 1 :].float(), strict=True):
+        span = corpus.conversation(i)
+        states, rows = task.student.hidden(corpus.tokens[span].long()[None])[0].detach(), _learned(corpus, i)
+        for state, known in zip(states[[row - span.start for row in rows]], corpus.hidden[rows].float(), strict=True):
             p, q = (head @ known).softmax(0), (head[ids] @ state).softmax(0)
             found.append([torch.minimum(p[ids], q).sum(), float(ids[q.argmax()] == p.argmax()), p[ids].sum()])
     expected = torch.tensor(found).mean(0).tolist()
@@ -103,12 +103,13 @@ def test_only_what_the_assistant_says_is_learned(target, corpus):
     changed = dataclasses.replace(corpus, hidden=torch.where(corpus.learned[:, None], corpus.hidden, torch.randn_like(corpus.hidden)))
     other = draft.Draft(target, changed, RECIPE)
     assert task.losses(batch)["KL"][1].item() == other.losses(batch)["KL"][1].item()  # what stood beside the user's turn is not looked at
-    assert sorted(batch.rows.tolist()) == [row for i in (1, 2, 3) for row in range(*_answer(corpus, i))]
+    assert sorted(batch.rows.tolist()) == [row for i in (1, 2, 3) for row in _learned(corpus, i)]
 
 
-def _answer(corpus: Corpus, i: int) -> tuple[int, int]:
+def _learned(corpus: Corpus, i: int) -> list[int]:
+    """From the place before the answer on, but not the token that ends it."""
     span = corpus.conversation(i)
-    return span.start + corpus.answer(i) - 1, span.stop
+    return [row for row in range(span.start + corpus.answer(i) - 1, span.stop) if row + 1 < span.stop or corpus.hidden[row].any()]
 
 
 def test_padding_behind_a_conversation_does_not_change_it(target):
